@@ -24,7 +24,8 @@
  * to a place: two endpoints may lead to the same table.  The beats that go on from one
  * beat of a place are copies of one beat, of which DynamoDB applies one at most.  They
  * share a nonce, and with it the instant of the first, because it may be that one that is
- * applied.  So in an outage of any length a place needs one nonce.
+ * applied.  So in an outage of any length a place needs one nonce.  A nonce stands only for
+ * the beats that were sent with it: who can write the item can write any number beside it.
  *
  * The lock of the claim table covers all of this, but for the runs of the server (runs.c), which
  * lie behind the lives.
@@ -68,6 +69,7 @@ typedef struct Nonce
 	int64		sent_us;		/* of the first copy; 0: free */
 	uint64		place;			/* its generation */
 	int64		seen_beat;		/* that the copies go on from */
+	int64		sent_beat;		/* the highest number of a copy */
 	uint32		copies;			/* that may have been applied */
 } Nonce;
 
@@ -448,9 +450,11 @@ eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int6
 		n->sent_us = *sent_us;
 		n->place = p->generation;
 		n->seen_beat = seen_beat;
+		n->sent_beat = 0;
 		n->copies = 0;
 	}
 	n->copies++;
+	n->sent_beat = Max(n->sent_beat, beat);
 	*nonce = n->nonce;
 	*sent_us = n->sent_us;
 	p->place.sent = true;
@@ -473,7 +477,7 @@ eo_life_not_sent(EoPlaceRef ref, uint64 nonce)
 }
 
 bool
-eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us)
+eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 beat, int64 *sent_us)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 	const Place *p = place_of(ref);
@@ -482,7 +486,8 @@ eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us)
 	{
 		const Nonce *n = &life_of(p)->nonces[i];
 
-		if (n->nonce != nonce || n->sent_us <= 0)
+		if (n->nonce != nonce || n->sent_us <= 0 ||
+			(beat >= 0 && (beat <= n->seen_beat || beat > n->sent_beat)))
 			continue;
 		*sent_us = n->sent_us;
 		return true;
@@ -490,11 +495,7 @@ eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us)
 	return false;
 }
 
-/*
- * Somebody who can write the item can write any beat beside our nonce.  A beat that is higher
- * than the last one that was sent is none of ours: if it were taken over, the row of the life
- * would note it, and every copy of the data that is made then would seem to have all of the life.
- */
+/* Another place may lead to the same item: then its beats are confirmed here, too. */
 void
 eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *target)
 {
@@ -504,8 +505,8 @@ eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us, const EoTarget *tar
 	if (p == NULL)
 		return;
 	p->place.open = true;
-	if (beat <= p->place.sent_beat)
-		p->place.beat = Max(p->place.beat, beat);
+	p->place.beat = Max(p->place.beat, beat);
+	p->place.sent_beat = Max(p->place.sent_beat, beat);
 	p->place.confirmed_us = Max(p->place.confirmed_us, sent_us);
 	p->place.target = *target;
 }

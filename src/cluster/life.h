@@ -41,7 +41,8 @@ typedef struct EoPlace
 	bool		open;			/* the item was created by us, as we know */
 	bool		retired;		/* the heir has taken over here */
 	int64		beat;			/* of the item, as far as is known */
-	int64		sent_beat;		/* the one that was sent last */
+	int64		sent_beat;		/* the highest that was sent; of a copy: by
+								 * its last write */
 	int64		confirmed_us;	/* steady clock: when the last confirmed beat
 								 * was sent */
 	int64		scan_due_us;	/* monotonic: the scan that is owed, see
@@ -81,13 +82,13 @@ extern int64 eo_life_lease_age_us(EoPlaceRef ref);
 /*
  * Note a nonce of the place's life before it is sent, with the beat that it goes with and the
  * one that this goes on from; say that it was not sent after all; and ask whether a nonce was
- * noted, and when.  If another copy of the beat may be under way its nonce is to be used:
- * then *nonce and *sent_us are those of the first copy.
+ * noted with such a beat (negative: any), and when.  If another copy of the beat may be under
+ * way its nonce is to be used: then *nonce and *sent_us are those of the first copy.
  */
 extern void eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce,
 							int64 *sent_us);
 extern void eo_life_not_sent(EoPlaceRef ref, uint64 nonce);
-extern bool eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us);
+extern bool eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 beat, int64 *sent_us);
 
 /*
  * Take the turn to write the item of a place, for at most two seconds, so that not
@@ -96,7 +97,7 @@ extern bool eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 *sent_us);
 extern bool eo_life_take_turn(EoPlaceRef ref);
 extern void eo_life_end_turn(EoPlaceRef ref);
 
-/* The item is open at this beat, which was sent at sent_us. */
+/* The item is open at this beat of ours, which was sent at sent_us. */
 extern void eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us,
 							  const EoTarget *target);
 

@@ -26,6 +26,7 @@
 #include "ledger/internal.h"
 #include "ledger/internal_form.h"
 #include "ledger/known_targets.h"
+#include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "server/error.h"
 #include "server/options.h"
@@ -331,4 +332,25 @@ eo_known_target_identities(const EoTarget *target, EoIdentityRef *others)
 			add_identities(others, &n, lfirst_oid(cell), false, target);
 	}
 	return n;
+}
+
+bool
+eo_known_target_of_superuser(const EoTarget *target, EoIdentityRef *owner)
+{
+	ListCell   *cell;
+
+	foreach(cell, eo_options_servers())
+	{
+		ForeignServer *fs = GetForeignServerExtended(lfirst_oid(cell), FSV_MISSING_OK);
+
+		if (fs == NULL || !superuser_arg(fs->owner) ||
+			!fit_of(fs->serverid, fs->owner, target).same_place)
+			continue;
+		*owner = (EoIdentityRef)
+		{
+			fs->serverid, fs->owner
+		};
+		return true;
+	}
+	return false;
 }

@@ -37,6 +37,12 @@ typedef struct EoIdentityRef
 	Oid			userid;
 } EoIdentityRef;
 
+/*
+ * The owner of a server that leads to the same place as a target does by its present options, if he
+ * is a superuser.  Returns false if no superuser owns such a server.  Needs a transaction.
+ */
+extern bool eo_known_target_of_superuser(const EoTarget *target, EoIdentityRef *owner);
+
 #define EO_MAX_IDENTITIES 16
 
 /*

@@ -19,8 +19,15 @@
  * beat was sent, by a clock that goes on while the machine is suspended.
  *
  * A beat whose reply was lost may look like a refusal.  So every write of a life
- * carries a nonce that was noted in shared memory before: an item that is open and
- * bears a noted nonce is ours, whichever process of this cluster wrote it.
+ * carries a nonce that was noted in shared memory before, with the beats that were sent with
+ * it.  An item that is open, bears a noted nonce at one of its beats, and has gone on
+ * from where the refused write saw it, is ours, whichever process of this cluster wrote it.
+ * Any other item is not: somebody has changed it.
+ *
+ * The number of a beat is that of the interval of EO_LIVES_BEAT_US in which it is sent, counted
+ * by our own clock since the life began, or one more.  The row of the life notes the number
+ * by the clock (own_life.c), so whoever answers our requests, and however often he has us
+ * send them, cannot make a copy of our data look younger or older than it is.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,6 +65,7 @@ static void make_contact(EoStore *store, const EoTarget *target, const char *doi
 						 const char *key, int64 deadline_us);
 static void write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb,
 					   const char *doing, const char *key, int64 deadline_us);
+static bool shows_own_beat(const EoPlace *place, const EoLifeItem *item, int64 *sent_us);
 
 /* ----- contact ----- */
 
@@ -177,7 +185,10 @@ write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb, const char *
 		(void) eo_lives_take(&place, eo_answer_run_until(answer, deadline_us));
 	eo_life_end_turn(place.ref);
 	if (answer == NULL)
+	{
+		eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
 		return;
+	}
 	if (answer->outcome == EO_FAILED_CALL)
 	{
 		/* Only the life was written: nothing was asked about the key. */
@@ -226,36 +237,52 @@ eo_lives_now_ms(EoStore *store)
 	return (eo_clock_steady_us() + eo_clock_host_offset_us()) / 1000;
 }
 
-/* The number of a beat that is sent now. */
-static int64
-beat_now(const EoPlace *place)
+int64
+eo_lives_beat_by_clock(const EoLife *life)
 {
-	EoLife		life;
-	int64		beat = place->beat + 1;
+	return (eo_clock_steady_us() - life->began_us) / eo_guc_hurried_us(EO_LIVES_BEAT_US) + 1;
+}
 
-	if (eo_life_current(place->target.dboid, &life))
-		beat = Max(beat, (eo_clock_steady_us() - life.began_us) /
-				   eo_guc_hurried_us(EO_LIVES_BEAT_US));
-	return Max(beat, place->sent_beat);
+/*
+ * The number of a beat that is sent now; 0: none is, because the next one would be too far ahead
+ * of the clock.  A beat is sent when the last confirmed one is an interval old.  That one was at
+ * most a number ahead when it was sent, so the next one is not 0: whoever gets 0 has a
+ * lease that another process has just extended.
+ */
+static int64
+number_beat(const EoLife *life, const EoPlace *place)
+{
+	int64		by_clock = eo_lives_beat_by_clock(life);
+	int64		next = place->beat + 1;
+
+	return next <= by_clock + 1 ? Max(next, by_clock) : 0;
 }
 
 EoAnswer *
 eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *ancestors)
 {
 	EoLifeWrite w = {.seen_beat = place->beat,.ancestors = ancestors};
+	EoLife		life;
 	char		id[EO_UUID_TEXT_LEN + 1];
 	char		nonce_text[24];
 	char		system[24];
 	uint64		nonce;
 
-	if (verb != EO_LIFE_CLOSE && !eo_life_is_current(place->target.dboid, place->life))
-		return NULL;
+	if (verb != EO_LIFE_CLOSE)
+	{
+		if (!eo_life_current(place->target.dboid, &life) ||
+			memcmp(life.id, place->life, EO_UUID_LEN) != 0)
+			return NULL;
+		w.beat = number_beat(&life, place);
+		if (w.beat == 0)
+			return NULL;
+	}
 	if (!pg_strong_random(&nonce, sizeof(nonce)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a nonce: no random numbers")));
 	eo_hex_put_uuid(place->life, id);
-	w.beat = beat_now(place);
+	place->sent_beat = w.beat;
 	place->sent_us = eo_clock_steady_us();
 	eo_life_sending(place->ref, place->beat, w.beat, &nonce, &place->sent_us);
 	place->sent_nonce = nonce;
@@ -288,17 +315,33 @@ eo_lives_take(const EoPlace *place, const EoAnswer *answer)
 			eo_life_not_sent(place->ref, place->sent_nonce);
 		return true;
 	}
-	if (answer->outcome == EO_APPLIED && item->state == EO_LIFE_OPEN)
-	{
-		eo_life_confirmed(place->ref, item->beat, place->sent_us, &place->target);
-		return true;
-	}
-	if (answer->exists && item->state == EO_LIFE_OPEN && item->nonce != NULL &&
-		eo_life_sent(place->ref, strtou64(item->nonce, NULL, 10), &sent_us))
+	if (answer->exists && shows_own_beat(place, item, &sent_us))
 	{
 		eo_life_confirmed(place->ref, item->beat, sent_us, &place->target);
 		return true;
 	}
 	eo_life_give_up(place->target.dboid, place->life);
 	return false;
+}
+
+/*
+ * Is the item as one of our writes has left it?  Since the write that is answered was
+ * conditioned on its beat the item can only have gone on.  So an item that has not was changed by
+ * somebody, or the answer is false.
+ */
+static bool
+shows_own_beat(const EoPlace *place, const EoLifeItem *item, int64 *sent_us)
+{
+	uint64		nonce = item->nonce != NULL ? strtou64(item->nonce, NULL, 10) : 0;
+
+	if (item->state != EO_LIFE_OPEN || item->nonce == NULL || item->beat <= place->beat)
+		return false;
+
+	/*
+	 * What this very write has sent is known, although newer nonces may have
+	 * taken its entry.
+	 */
+	*sent_us = place->sent_us;
+	return (nonce == place->sent_nonce && item->beat == place->sent_beat) ||
+		eo_life_sent(place->ref, nonce, item->beat, sent_us);
 }

@@ -73,8 +73,15 @@ extern char *eo_lives_ancestors(const EoHistory *history, const uint8 *life);
 extern int64 eo_lives_now_ms(EoStore *store);
 
 /*
+ * The number by the clock of a beat that is sent now: intervals of EO_LIVES_BEAT_US since the
+ * life began, and one.
+ */
+extern int64 eo_lives_beat_by_clock(const EoLife *life);
+
+/*
  * Prepare the creation of the item, a beat, or its end (EO_LIFE_CREATE, _BEAT, _CLOSE),
- * and note its nonce and the instant, also in *place.  NULL: the life is over.
+ * and note its number, nonce and the instant, also in *place.  NULL: the life is over, or
+ * another process has extended the lease a moment ago.
  */
 extern EoAnswer *eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb,
 								  const char *ancestors);

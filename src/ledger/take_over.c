@@ -13,7 +13,8 @@
  * later life, which is not in our data, it must keep them.  So the one that is taken over
  * must be the last that we know, and still open: a server that starts on that data again
  * takes over from it at once.  After a life that was closed, or whose heir is over, there
- * may be later ones that cannot be seen from here.
+ * may be later ones that cannot be seen from here.  And a superuser must own a server that leads
+ * to its item, because that item decides for all tables.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,6 +25,7 @@
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
 #include "commands/dbcommands.h"
+#include "ledger/known_targets.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
 #include "ledger/lives.h"
@@ -127,6 +129,26 @@ check_is_last(const EoHistory *history, const uint8 *id, const char *life)
 						get_database_name(original->dboid)),
 				 errdetail("This database was copied from that one, which settles what the life has left."),
 				 errhint("Take over the life there. If this database replaces that one, drop that one first.")));
+}
+
+/*
+ * Raise unless a superuser owns a server that leads to the item of this earlier life.  The item says
+ * to the worker that an operator has taken over, and whoever owns the only servers that
+ * lead there may answer that for him.
+ */
+static void
+check_is_trusted(const EoStore *store, const EoTarget *target, const char *life)
+{
+	EoIdentityRef owner;
+
+	if (store->server->owned_by_superuser || eo_known_target_of_superuser(target, &owner))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("life %s cannot be taken over by server \"%s\", which no superuser owns",
+					life, store->server->name),
+			 errdetail("The life is one of the database that this data comes from. Its item makes all lives of that database this database's own, and the owner of the server can write it."),
+			 errhint("Have a superuser own a server with the same endpoint, region, table and key_prefix. Single keys are settled with idem_resolve().")));
 }
 
 /*
@@ -257,7 +279,10 @@ eo_take_over(EoStore *store, const uint8 *id)
 	}
 	earlier = eo_life_rows_is_earlier(&history, id);
 	if (earlier)
+	{
 		check_is_last(&history, id, life);
+		check_is_trusted(store, &target, life);
+	}
 	seen = await_silence(store, life);
 	retired = seen->exists && eo_life_store_item(seen)->state == EO_LIFE_RETIRED;
 	if (retired && eo_hex_read_uuid(eo_life_store_item(seen)->retired_by, by))

@@ -290,23 +290,24 @@ eo_own_life_adopt(void)
 
 /* ----- beats ----- */
 
-/* Note the next beat of a place in the row of its life. */
 static void
 put_note(void *arg)
 {
-	const EoPlace *place = arg;
+	EoLife		life;
 
+	(void) arg;
 	PushActiveSnapshot(GetTransactionSnapshot());
-	eo_life_rows_note_beat(place->life, place->beat + 1);
+	if (eo_life_current(MyDatabaseId, &life))
+		eo_life_rows_note_beat(life.id, eo_lives_beat_by_clock(&life));
 	PopActiveSnapshot();
 }
 
 /*
- * Note how far the life has come in its row.  A standby or a copy tells from that how
- * much of the life it has.
+ * Note how far the life has come in its row, by our own clock: no item says it, because others
+ * may write the item.  A standby or a copy tells from that how much of the life it has.
  *
  * If somebody has locked the table the beat goes out without the note, which comes as soon as it
- * can.  That loses nothing that "near" needs: a note names the next beat when it is
+ * can.  That loses nothing that "near" needs: a note names the present interval when it is
  * written, so whatever data has it goes as far as that.  A late one only makes data
  * look older than it is, and then an operator decides.
  */
@@ -315,16 +316,11 @@ note_beat(void)
 {
 	uint32		cursor = 0;
 	EoPlace		place;
-	EoPlace		last = {.beat = -1};
 
 	if (eo_clock_monotonic_us() - own.noted_us < eo_guc_hurried_us(NOTE_US))
 		return;
-	while (eo_life_walk_places(MyDatabaseId, true, &cursor, &place))
-	{
-		if (place.beat > last.beat)
-			last = place;
-	}
-	if (last.beat < 0 || eo_lock_limit_run(EO_LOCKS_LIVES, put_note, &last))
+	if (!eo_life_walk_places(MyDatabaseId, true, &cursor, &place) ||
+		eo_lock_limit_run(EO_LOCKS_LIVES, put_note, NULL))
 		own.noted_us = eo_clock_monotonic_us();
 }
 

@@ -26,7 +26,8 @@
  *
  * The lives of the database that this data comes from (ledger/life_rows.h) are none of
  * ours, and are never retired here.  If the item of the last one says that we have
- * retired it, an operator has decided that: then they are made a part of our history.
+ * retired it, an operator has decided that: then they are made a part of our history.  That is
+ * believed if the item was read by a server that a superuser owns.
  *
  * The first place of a life is its home.  It is retired there before it is retired
  * elsewhere, so that of two heirs one has all of it.
@@ -39,10 +40,12 @@
 #include "cluster/life_watch.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/target.h"
+#include "ledger/known_targets.h"
 #include "ledger/life_check.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"
 #include "ledger/lives.h"
+#include "ledger/lock_limit.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "records/life_item.h"
@@ -104,7 +107,8 @@ static void put_off_check(EoWorkerJob *job, int64 pause_us);
 static bool take_read(EoWorkerJob *job, const EoAnswer *answer);
 static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
 static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
-static void take_retired(EoLifeCheck *c, const EoLifeItem *item);
+static void take_retired(EoLifeCheck *c, const EoAnswer *answer);
+static void turn_to_superuser(void *arg);
 static void set_over(EoLifeCheck *c);
 
 static const EoWorkerJobKind look_kind = {
@@ -561,14 +565,14 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 	if (!is_urgent(c))
 		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
 	c->own_nonce = answer->exists && item->nonce != NULL &&
-		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), &nonce_us);
+		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), -1, &nonce_us);
 	if (answer->exists && item->state == EO_LIFE_CLOSED)
 	{
 		c->closed = true;
 		set_over(c);
 	}
 	else if (answer->exists && item->state == EO_LIFE_RETIRED)
-		take_retired(c, item);
+		take_retired(c, answer);
 	else if (eo_life_check_may_retire(c, eo_life_board_history(), parent_of))
 	{
 		c->stage = EO_LIFE_CHECK_RETIRE;
@@ -577,8 +581,9 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 }
 
 static void
-take_retired(EoLifeCheck *c, const EoLifeItem *item)
+take_retired(EoLifeCheck *c, const EoAnswer *answer)
 {
+	const EoLifeItem *item = eo_life_store_item(answer);
 	uint8		by[EO_UUID_LEN] = {0};
 	const EoHistory *history = eo_life_board_history();
 	bool		earlier = eo_life_rows_is_earlier(history, c->place.life);
@@ -604,13 +609,31 @@ take_retired(EoLifeCheck *c, const EoLifeItem *item)
 	}
 	if (earlier)
 	{
+		bool		trusted = answer->store->server->owned_by_superuser;
+		bool		failed;
+
 		c->watch = EO_WATCH_SILENT;
-		if (!eo_own_life_adopt())
+		if (!trusted)
+			(void) eo_lock_limit_try(EO_LOCKS_CATALOGS, turn_to_superuser, c, &failed);
+		if (!trusted || !eo_own_life_adopt())
 			return;
 	}
 	if (!item->has_ttl)
 		eo_life_board_want_scan(c, item->retired_by);
 	set_over(c);
+}
+
+/* Have the next look at the life go by a server that a superuser owns, if one leads there. */
+static void
+turn_to_superuser(void *arg)
+{
+	EoLifeCheck *c = arg;
+	EoIdentityRef owner;
+
+	if (!eo_known_target_of_superuser(&c->place.target, &owner))
+		return;
+	c->place.target.serverid = owner.serverid;
+	c->place.target.userid = owner.userid;
 }
 
 static void

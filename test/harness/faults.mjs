@@ -168,6 +168,16 @@ export const faults = {
       (item) => ({ ...item, owner: { S: '99999999-9999-4999-8999-999999999999' } })),
   }),
 
+  // The proxy answers itself that the write is refused, by an item with these attributes; one whose
+  // value is a placeholder of the request (':b') has the value that was sent for it.
+  refused_by: ({ item }) => ({
+    forward: async (exchange) => {
+      const { Key, ExpressionAttributeValues: sent } = JSON.parse(exchange.body);
+      const values = Object.entries(item).map(([name, value]) => [name, sent[value] ?? value]);
+      return error(400, 'ConditionalCheckFailedException', '', {}, { Item: { ...Key, ...Object.fromEntries(values) } });
+    },
+  }),
+
   // A refusal comes without the record, as some engines send it.
   no_item: () => ({
     answer: (exchange, answer) => {
