@@ -10,10 +10,13 @@
 #include "compat.h"
 #include "nodes/pg_list.h"
 #include "server/guc.h"
+#include "server/option_values.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/varlena.h"
+#include "wire/endpoint.h"
 
+char	   *eo_guc_allowed_endpoints;
 bool		eo_guc_enabled = true;
 int			eo_guc_max_claims = 40000;
 int			eo_guc_cache_entries = 0;
@@ -31,12 +34,53 @@ static const struct config_enum_entry takeovers[] = {
 	{NULL, 0, false}
 };
 static int	test_hurry = 1;
+static void (*endpoints_changed) (void);
 
 static const struct config_enum_entry log_keys_options[] = {
 	{"text", EO_LOG_KEYS_TEXT, false},
 	{"hash", EO_LOG_KEYS_HASH, false},
 	{NULL, 0, false}
 };
+
+static bool
+check_endpoints(char **value, void **extra, GucSource source)
+{
+	ListCell   *lc;
+
+	(void) extra;
+	(void) source;
+	if ((*value)[0] == '\0')
+		return true;
+	foreach(lc, eo_option_values_list(*value))
+	{
+		EoEndpoint	ep;
+		const char *reason;
+		char	   *url = psprintf("https://%s", (char *) lfirst(lc));
+
+		if (!eo_endpoint_parse(url, &ep, &reason))
+		{
+			GUC_check_errdetail("\"%s\" is not host[:port]: %s", (char *) lfirst(lc), reason);
+			return false;
+		}
+		pfree(url);
+	}
+	return true;
+}
+
+static void
+assign_endpoints(const char *value, void *extra)
+{
+	(void) value;
+	(void) extra;
+	if (endpoints_changed != NULL)
+		endpoints_changed();
+}
+
+void
+eo_guc_on_allowed_endpoints(void (*callback) (void))
+{
+	endpoints_changed = callback;
+}
 
 /* A slot that does not exist is no error: it may be made later. */
 static bool
@@ -58,6 +102,13 @@ check_slots(char **value, void **extra, GucSource source)
 void
 eo_guc_define(bool preloading)
 {
+	DefineCustomStringVariable("exactonce.allowed_endpoints",
+							   "Endpoints, beside those of AWS, that servers which no superuser owns may have.",
+							   "A list of host[:port]. An address of this machine or of its link counts only with its port.",
+							   &eo_guc_allowed_endpoints,
+							   "",
+							   PGC_SIGHUP, GUC_LIST_INPUT,
+							   check_endpoints, assign_endpoints, NULL);
 	DefineCustomBoolVariable("exactonce.enabled",
 							 "Allows calls that claim keys, complete them at once, or touch actions.",
 							 "While it is off they fail at once. Transactions that have completed keys can commit, and what has committed is finished.",

@@ -57,6 +57,8 @@ typedef struct EoHttpEndpoint
 	const char *url;			/* "https://host[:port]/", or with a path */
 	const char *ca_file;		/* NULL: the system's */
 	bool		plain_http;		/* the URL is http, and that is allowed */
+	bool		remote_only;	/* never connect to an address of this machine
+								 * or of its link */
 	int			connect_timeout_ms;
 } EoHttpEndpoint;
 
