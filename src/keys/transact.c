@@ -517,8 +517,7 @@ describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)
 
 		if (code == NULL)
 			continue;
-		if (answer->call.client->codes_only && !eo_reply_is_known(code))
-			code = EO_REPLY_UNKNOWN_CODE;
+		code = eo_reply_code_told(code, answer->call.client->codes_only);
 		if (told++ >= MAX_TOLD)
 			more++;
 		else if (!in_place)

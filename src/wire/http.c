@@ -788,13 +788,13 @@ judge(EoHttpHandle *h, CURLcode code)
 												 code == CURLE_OPERATION_TIMEDOUT);
 	if (code == CURLE_OUT_OF_MEMORY || eo_buf_status(&h->body) == EO_NO_MEMORY)
 		reply->status = sent > 0 ? EO_UNKNOWN : EO_NO_MEMORY;
-	if (eo_buf_status(&h->body) == EO_TOO_LARGE)
-		snprintf(reply->message, sizeof(reply->message), "the reply is larger than %zu bytes",
-				 h->body.max);
-	else if (h->barred || code == CURLE_ABORTED_BY_CALLBACK)
-		strlcpy(reply->message, h->barred ? "the host has an address of this machine or of its link" :
-				"the connection was closed before an answer came", sizeof(reply->message));
-	else
-		strlcpy(reply->message, h->message[0] ? h->message : curl_easy_strerror(code),
-				sizeof(reply->message));
+	strlcpy(reply->message, h->barred ? "the host has an address of this machine or of its link" :
+			code == CURLE_ABORTED_BY_CALLBACK ? "the connection was closed before an answer came" :
+			h->message[0] ? h->message : curl_easy_strerror(code), sizeof(reply->message));
+	reply->oversized = eo_buf_status(&h->body) == EO_TOO_LARGE;
+	if (!reply->oversized)
+		return;
+	curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &http_status);
+	reply->http_status = (int) http_status;
+	snprintf(reply->message, sizeof(reply->message), "the reply is larger than %zu bytes", h->body.max);
 }

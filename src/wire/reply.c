@@ -205,22 +205,24 @@ eo_reply_read_reason(EoJsonValue *reason, EoError *error)
 void
 eo_reply_keep_code(EoError *error)
 {
+	const char *told = eo_reply_code_told(error->code, true);
+
 	error->message[0] = '\0';
 	if (error->code[0] == '\0')
 		snprintf(error->message, sizeof(error->message), "HTTP status %d", error->http_status);
-	else if (!eo_reply_is_known(error->code))
-		snprintf(error->code, sizeof(error->code), "%s", EO_REPLY_UNKNOWN_CODE);
+	else if (told != error->code)
+		snprintf(error->code, sizeof(error->code), "%s", told);
 }
 
-bool
-eo_reply_is_known(const char *code)
+const char *
+eo_reply_code_told(const char *code, bool known_only)
 {
-	for (size_t i = 0; i < sizeof(other_codes) / sizeof(other_codes[0]); i++)
-	{
-		if (strcmp(code, other_codes[i]) == 0)
-			return true;
-	}
-	return LOOK_UP(codes, code) != NULL || LOOK_UP(known_reasons, code) != NULL;
+	bool		known = !known_only || LOOK_UP(codes, code) != NULL ||
+	LOOK_UP(known_reasons, code) != NULL;
+
+	for (size_t i = 0; !known && i < sizeof(other_codes) / sizeof(other_codes[0]); i++)
+		known = strcmp(code, other_codes[i]) == 0;
+	return known ? code : "an unknown code";
 }
 
 /* A text that is NULL stays as it is. */
