@@ -275,7 +275,7 @@ believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 
 	if (item == NULL)
 		return refused;
-	/* What a narrow write brings has our token, and no key. */
+	/* The reply to a narrow write has our token, and no key. */
 	if (answer->is_narrow && !refused)
 	{
 		answer->readable = answer->kind->read(answer->store, item, answer->item) == EO_OK;

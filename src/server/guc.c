@@ -10,7 +10,6 @@
 #include "compat.h"
 #include "nodes/pg_list.h"
 #include "server/guc.h"
-#include "server/option_values.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/varlena.h"
@@ -36,6 +35,8 @@ static const struct config_enum_entry takeovers[] = {
 static int	test_hurry = 1;
 static void (*endpoints_changed) (void);
 
+static void define_destinations(void);
+
 static const struct config_enum_entry log_keys_options[] = {
 	{"text", EO_LOG_KEYS_TEXT, false},
 	{"hash", EO_LOG_KEYS_HASH, false},
@@ -45,24 +46,18 @@ static const struct config_enum_entry log_keys_options[] = {
 static bool
 check_endpoints(char **value, void **extra, GucSource source)
 {
-	ListCell   *lc;
+	const char *at = *value;
+	EoEndpoint	ep;
+	const char *reason;
 
 	(void) extra;
 	(void) source;
-	if ((*value)[0] == '\0')
-		return true;
-	foreach(lc, eo_option_values_list(*value))
+	while (eo_endpoint_next(&at, true, &ep, &reason))
 	{
-		EoEndpoint	ep;
-		const char *reason;
-		char	   *url = psprintf("https://%s", (char *) lfirst(lc));
-
-		if (!eo_endpoint_parse(url, &ep, &reason))
-		{
-			GUC_check_errdetail("\"%s\" is not host[:port]: %s", (char *) lfirst(lc), reason);
-			return false;
-		}
-		pfree(url);
+		if (reason == NULL)
+			continue;
+		GUC_check_errdetail("It is not a list of host[:port]: %s", reason);
+		return false;
 	}
 	return true;
 }
@@ -102,13 +97,7 @@ check_slots(char **value, void **extra, GucSource source)
 void
 eo_guc_define(bool preloading)
 {
-	DefineCustomStringVariable("exactonce.allowed_endpoints",
-							   "Endpoints, beside those of AWS, that servers which no superuser owns may have.",
-							   "A list of host[:port]. An address of this machine or of its link counts only with its port.",
-							   &eo_guc_allowed_endpoints,
-							   "",
-							   PGC_SIGHUP, GUC_LIST_INPUT,
-							   check_endpoints, assign_endpoints, NULL);
+	define_destinations();
 	DefineCustomBoolVariable("exactonce.enabled",
 							 "Allows calls that claim keys, complete them at once, or touch actions.",
 							 "While it is off they fail at once. Transactions that have completed keys can commit, and what has committed is finished.",
@@ -153,13 +142,6 @@ eo_guc_define(bool preloading)
 							500, 0, 1000000,
 							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
-	DefineCustomStringVariable("exactonce.server",
-							   "Foreign server that functions use when none is named.",
-							   "It decides to which table SECURITY DEFINER code goes, so roles need GRANT SET ON PARAMETER to change it.",
-							   &eo_guc_server,
-							   "exactonce",
-							   PGC_SUSET, 0,
-							   NULL, NULL, NULL);
 	DefineCustomStringVariable("exactonce.synchronized_standby_slots",
 							   "Physical replication slots whose standbys must have a commit before its keys are marked COMPLETED.",
 							   "If it is empty, PostgreSQL's own synchronized_standby_slots counts, from version 17 on.",
@@ -189,6 +171,26 @@ eo_guc_define(bool preloading)
 				 errmsg("exactonce.test_hurry is %d", test_hurry),
 				 errdetail("Intervals that keep keys safe from late requests are divided by it."),
 				 errhint("It is for tests only. Set it to 1, and restart the server.")));
+}
+
+/* Where requests go. */
+static void
+define_destinations(void)
+{
+	DefineCustomStringVariable("exactonce.allowed_endpoints",
+							   "Endpoints, beside those of AWS, that servers which no superuser owns may have.",
+							   "A list of host[:port]. An address of this machine or of its link counts only with its port.",
+							   &eo_guc_allowed_endpoints,
+							   "",
+							   PGC_SIGHUP, GUC_LIST_INPUT,
+							   check_endpoints, assign_endpoints, NULL);
+	DefineCustomStringVariable("exactonce.server",
+							   "Foreign server that functions use when none is named.",
+							   "It decides to which table SECURITY DEFINER code goes, so roles need GRANT SET ON PARAMETER to change it.",
+							   &eo_guc_server,
+							   "exactonce",
+							   PGC_SUSET, 0,
+							   NULL, NULL, NULL);
 }
 
 const char *

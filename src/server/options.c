@@ -511,17 +511,14 @@ eo_options_check_endpoint(EoServer *s)
 static bool
 is_listed(EoServer *s, const EoEndpoint *ep)
 {
+	const char *at = eo_guc_allowed_endpoints;
 	bool		listed = false;
-	ListCell   *lc;
+	EoEndpoint	allowed;
+	const char *reason;
 
-	foreach(lc, eo_option_values_list(eo_guc_allowed_endpoints))
+	while (eo_endpoint_next(&at, ep->https, &allowed, &reason))
 	{
-		EoEndpoint	allowed;
-		const char *reason;
-
-		if (!eo_endpoint_parse(psprintf("%s://%s", ep->https ? "https" : "http", (char *) lfirst(lc)),
-							   &allowed, &reason) ||
-			pg_strcasecmp(allowed.authority, ep->authority) != 0)
+		if (reason != NULL || pg_strcasecmp(allowed.authority, ep->authority) != 0)
 			continue;
 		listed = true;
 		if ((allowed.is_address || allowed.loopback) && allowed.has_port)

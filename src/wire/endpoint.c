@@ -110,6 +110,27 @@ look_at_host(EoEndpoint *ep)
 		(ep->is_address && ntohl(v4.s_addr) >> 24 == 127);
 }
 
+bool
+eo_endpoint_next(const char **at, bool https, EoEndpoint *ep, const char **reason)
+{
+	static const char space[] = " \t\r\n";
+	const char *entry = *at + strspn(*at, space);
+	size_t		len = strcspn(entry, ",");
+	char		url[sizeof("https://") + EO_AUTHORITY_LEN];
+
+	if (*entry == '\0')
+		return false;
+	*at = entry + len + (entry[len] == ',');
+	while (len > 0 && strchr(space, entry[len - 1]) != NULL)
+		len--;
+	if (len > EO_AUTHORITY_LEN - 1)
+		len = EO_AUTHORITY_LEN - 1;
+	snprintf(url, sizeof(url), "%s%.*s", https ? "https://" : "http://", (int) len, entry);
+	if (eo_endpoint_parse(url, ep, reason))
+		*reason = NULL;
+	return true;
+}
+
 /* ----- the endpoints of AWS ----- */
 
 typedef struct Partition

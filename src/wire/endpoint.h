@@ -31,6 +31,13 @@ typedef struct EoEndpoint
 extern bool eo_endpoint_parse(const char *value, EoEndpoint *ep, const char **reason);
 
 /*
+ * The next one of a list of host[:port] with commas between, as an endpoint by https or http;
+ * *at begins with the list, and moves on.  False: there is none.  *reason is NULL, or says why it
+ * is none.
+ */
+extern bool eo_endpoint_next(const char **at, bool https, EoEndpoint *ep, const char **reason);
+
+/*
  * Is this one of AWS's endpoints of DynamoDB, by its name: a region's, an account's, or one
  * of a VPC, by https and at its port?
  */

@@ -24,6 +24,23 @@ is_dynamodb(const char *value, bool dynamodb)
 }
 
 static void
+test_list(void)
+{
+	const char *at = " a.test:80 ,\t[::1]:8000,http://b,c";
+	EoEndpoint	ep;
+	const char *reason;
+
+	ok(eo_endpoint_next(&at, false, &ep, &reason) && reason == NULL, "a list has a first one");
+	is_string(ep.authority, "a.test", "without a default port");
+	ok(ep.has_port, "that is noted");
+	ok(eo_endpoint_next(&at, true, &ep, &reason) && reason == NULL && ep.loopback, "and a second one");
+	is_string(ep.authority, "[::1]:8000", "with its port");
+	ok(eo_endpoint_next(&at, true, &ep, &reason) && reason != NULL, "what is none is told");
+	ok(eo_endpoint_next(&at, true, &ep, &reason) && reason == NULL, "the last one");
+	ok(!eo_endpoint_next(&at, true, &ep, &reason), "and no more");
+}
+
+static void
 is_local(const char *ip, bool local)
 {
 	ok(eo_endpoint_is_local_text(ip) == local, ip);
@@ -86,5 +103,6 @@ main(void)
 	is_local("2600:1f18::1", false);
 	is_local("fd00::1", false);
 	is_local("64:ff9b::8.8.8.8", false);
+	test_list();
 	return done();
 }
