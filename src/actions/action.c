@@ -637,4 +637,5 @@ eo_action_list(EoStore *store, const EoActionList *ask,
 	l.pages.scan.actions = eo_action_store_layout(store);
 	l.skip = strlen(first);
 	eo_scan_read(&l.pages, take_item, &l);
+	eo_scan_warn(&l.pages);
 }

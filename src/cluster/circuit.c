@@ -148,6 +148,11 @@ id_of(EoClient *client)
 	{
 		uint64		id = (uint64) client->request_timeout_ms << 32 | (uint32) e->connect_timeout_ms;
 
+		/*
+		 * Servers that no superuser owns have circuits of their own: they may
+		 * not connect to all addresses, and do not see what others are told.
+		 */
+		id ^= client->codes_only ? UINT64CONST(1) << 63 : 0;
 		id = hash_text(e->url, id);
 		if (e->ca_file != NULL)
 			id = hash_text(e->ca_file, id);

@@ -147,6 +147,7 @@ run(Audit *a)
 	compare_rows(a);
 	put_count(a, EO_FOUND_EARLIER, a->earlier);
 	put_count(a, EO_FOUND_UNJUDGED, a->unjudged);
+	put_count(a, EO_FOUND_UNREADABLE, a->pages.scan.unreadable);
 }
 
 /* ----- the scan ----- */
@@ -159,8 +160,14 @@ judge_item(EoJsonValue *item, void *arg)
 	const char *pk = eo_record_pk_of(layout, item);
 	EoRecord	r;
 
-	if (pk == NULL || strncmp(pk, a->pk_prefix, strlen(a->pk_prefix)) != 0 ||
-		eo_record_read(layout, item, &r) != EO_OK || !r.has_origin || r.origin.xid == 0)
+	if (pk == NULL || strncmp(pk, a->pk_prefix, strlen(a->pk_prefix)) != 0)
+		return;
+	if (eo_record_read(layout, item, &r) != EO_OK)
+	{
+		a->pages.scan.unreadable++;
+		return;
+	}
+	if (!r.has_origin || r.origin.xid == 0)
 		return;
 	if (r.state == EO_STATE_COMMITTING)
 		judge_committing(a, pk, &r);
@@ -392,7 +399,7 @@ read_for(Audit *a, const EoOutboxRow *row)
 	if (store == NULL)
 		return NULL;
 	eo_scan_wait(&a->pages);
-	answer = eo_store_record_read(store, row->pk);
+	answer = eo_store_record_look(store, row->pk);
 	eo_scan_pay(&a->pages, 1);
 	return answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID ? NULL : answer;
 }
@@ -437,7 +444,7 @@ read_again(Audit *a, const char *pk)
 	EoAnswer   *answer;
 
 	eo_scan_wait(&a->pages);
-	answer = eo_store_record_read(a->store, pk);
+	answer = eo_store_record_look(a->store, pk);
 	/* A record that cannot be read is there, and is none of ours. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
 		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);

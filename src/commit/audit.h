@@ -35,20 +35,21 @@ typedef enum EoAuditFinding
 								 * heir has settled */
 	EO_FOUND_UNJUDGED,			/* COMPLETED, under lives of which nothing is
 								 * known any more */
-	EO_FOUND_EARLIER			/* under lives of the database that this data
+	EO_FOUND_EARLIER,			/* under lives of the database that this data
 								 * comes from */
+	EO_FOUND_UNREADABLE			/* too long, or not to be understood */
 } EoAuditFinding;
 
 typedef struct EoAuditRow
 {
 	EoAuditFinding finding;
 	const char *key;			/* UTF-8, without key_prefix; NULL of the last
-								 * two findings */
+								 * three findings */
 	const char *status;			/* of the record; NULL: there is none */
 	const EoOrigin *origin;		/* NULL: none is known.  xid may be 0 */
 	int64		updated_ms;		/* of the record; 0: not known */
 	const pg_uuid_t *pending;	/* the row of exactonce_pending; NULL: none */
-	int64		records;		/* of the last two findings */
+	int64		records;		/* of the last three findings */
 } EoAuditRow;
 
 /*

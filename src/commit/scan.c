@@ -6,6 +6,10 @@
  * Pages are consistent reads, and DynamoDB filters them.  The capacity that a page takes is
  * that of all items that were read for it.
  *
+ * A page may be too long to be read: anybody who writes to the table can put such items there,
+ * and a scan must not end at them.  Then it goes on with smaller pages, and if a single item is
+ * too long it asks for the key of that item alone, and steps over it.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -24,14 +28,24 @@
 #include "wire/json.h"
 #include "wire/status.h"
 
+/* The read capacity of a page that could not be read, at most: a megabyte, or its items. */
+#define PAGE_UNITS 256
+#define ITEM_UNITS 100
+
 void
 eo_scan_rewind(EoScan *scan)
 {
 	if (scan->start_pk != NULL)
 		pfree(scan->start_pk);
 	scan->start_pk = NULL;
-	scan->items = 0;
-	scan->ended = false;
+	scan->items = scan->unreadable = 0;
+	scan->steps_over = scan->ended = false;
+}
+
+static int
+limit_of(const EoScan *scan)
+{
+	return scan->limit > 0 ? scan->limit : scan->page_items;
 }
 
 /* The reply to a scan has items, if only an empty list of them. */
@@ -47,10 +61,19 @@ eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 {
 	const char *const *states = store->layout->states;
 	EoListPage	page = {.table = store->server->table,.prefix = scan->prefix,
-	.limit = scan->page_items,.start_pk = scan->start_pk};
+	.limit = limit_of(scan),.start_pk = scan->start_pk};
 
 	eo_call_init(call, &store->client, EO_SCAN);
 	call->believe = believe_page;
+	if (scan->steps_over)
+	{
+		const EoItemKey *key = &store->layout->key;
+		const char *names[] = {key->name, key->sort_name};
+
+		page.prefix = NULL;
+		eo_list_put_page(&call->body, key, names, lengthof(names), &page);
+		return;
+	}
 	switch (scan->kind)
 	{
 		case EO_SCAN_SEALED:
@@ -68,11 +91,25 @@ eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 	}
 }
 
+bool
+eo_scan_narrow(EoScan *scan, const EoCall *call, int64 *units)
+{
+	int			limit = limit_of(scan);
+
+	if (!call->oversized || scan->steps_over)
+		return false;
+	*units = Min(PAGE_UNITS, limit * ITEM_UNITS);
+	scan->steps_over = limit == 1;
+	scan->limit = Max(1, limit / 8);
+	return true;
+}
+
 EoJsonValue *
 eo_scan_take(EoScan *scan, const EoStore *store, const EoCall *call, int64 *units)
 {
 	EoJsonValue *root = eo_json_root(call->reply);
 	const char *end = eo_record_pk_of(store->layout, eo_json_get(root, "LastEvaluatedKey"));
+	EoJsonValue *items;
 
 	*units = Max(1, eo_json_integer(eo_json_get(eo_json_get(root, "ConsumedCapacity"),
 												"CapacityUnits")));
@@ -81,7 +118,16 @@ eo_scan_take(EoScan *scan, const EoStore *store, const EoCall *call, int64 *unit
 		pfree(scan->start_pk);
 	scan->start_pk = end != NULL ? MemoryContextStrdup(scan->context, end) : NULL;
 	scan->ended = end == NULL;
-	return eo_json_get(root, "Items");
+	items = eo_json_get(root, "Items");
+	if (scan->steps_over)
+	{
+		scan->unreadable += (int64) eo_json_array_length(items);
+		scan->steps_over = false;
+		return NULL;
+	}
+	if (scan->limit > 0)
+		scan->limit = Min(scan->page_items, 2 * scan->limit);
+	return items;
 }
 
 /* ----- for a session ----- */
@@ -107,10 +153,13 @@ eo_scan_read(EoPages *pages, void (*take) (EoJsonValue *item, void *arg), void *
 		eo_scan_wait(pages);
 		eo_scan_prepare(&pages->scan, pages->store, call);
 		eo_store_run_call(pages->store, call);
-		if (call->error.status != EO_OK)
+		if (call->error.status == EO_OK)
+			items = eo_scan_take(&pages->scan, pages->store, call, &units);
+		else if (eo_scan_narrow(&pages->scan, call, &units))
+			items = NULL;
+		else
 			eo_error_raise(&call->error, psprintf("scan table \"%s\"", pages->store->server->table),
 						   NULL, pages->store->server->name);
-		items = eo_scan_take(&pages->scan, pages->store, call, &units);
 		eo_scan_pay(pages, units);
 		for (size_t i = 0; i < eo_json_array_length(items); i++)
 			take(eo_json_array_get(items, i), arg);
@@ -119,6 +168,18 @@ eo_scan_read(EoPages *pages, void (*take) (EoJsonValue *item, void *arg), void *
 		MemoryContextReset(page);
 	}
 	MemoryContextDelete(page);
+}
+
+void
+eo_scan_warn(const EoPages *pages)
+{
+	if (pages->scan.unreadable == 0)
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("%lld items of table \"%s\" cannot be read, and are not listed",
+					(long long) pages->scan.unreadable, pages->store->server->table),
+			 errhint("Another program may use this table for other items, or has written items that are too long.")));
 }
 
 void

@@ -40,7 +40,13 @@ typedef struct EoScan
 
 	char	   *start_pk;		/* the next page begins behind it; NULL: at
 								 * the beginning */
+	int			limit;			/* items of the next page at most, if a page
+								 * was too long to be read; 0: page_items */
+	bool		steps_over;		/* the next page is the key of an item that is
+								 * too long by itself */
 	int64		items;			/* that were read so far */
+	int64		unreadable;		/* that were stepped over; the caller counts
+								 * those that it cannot read */
 	bool		ended;			/* the last page was taken */
 } EoScan;
 
@@ -49,6 +55,12 @@ extern void eo_scan_rewind(EoScan *scan);
 
 /* Initialize the call of the next page, to be run. */
 extern void eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call);
+
+/*
+ * The call of a page has failed.  Returns true if that was because it is too long to be read:
+ * then a smaller one is asked for, or its only item is stepped over.
+ */
+extern bool eo_scan_narrow(EoScan *scan, const EoCall *call, int64 *units);
 
 /*
  * Move on behind a page that was read.  Returns its records, which last as long as the
@@ -85,6 +97,9 @@ typedef struct EoPages
  * after a page.  An interrupt raises, and so does a request that fails.
  */
 extern void eo_scan_read(EoPages *pages, void (*take) (EoJsonValue *item, void *arg), void *arg);
+
+/* Warn if items of the table could not be read, and so are not listed. */
+extern void eo_scan_warn(const EoPages *pages);
 
 /* Wait until the next request is due. */
 extern void eo_scan_wait(EoPages *pages);

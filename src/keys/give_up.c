@@ -128,13 +128,14 @@ look_at_record(const EoOutboxRow *row, char **why)
 	/* Options or credentials are of no use.  Any other error is the caller's. */
 	if (error != NULL && ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_FDW_ERROR &&
 		error->sqlerrcode != ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION &&
+		error->sqlerrcode != ERRCODE_INSUFFICIENT_PRIVILEGE &&
 		error->sqlerrcode != ERRCODE_INVALID_PARAMETER_VALUE)
 		ReThrowError(error);
 	if (error != NULL)
 		*why = psprintf("%s.", error->message);
 	if (lead.store == NULL)
 		return EO_FOUND_UNREACHABLE;
-	answer = eo_store_record_read(lead.store, row->pk);
+	answer = eo_store_record_look(lead.store, row->pk);
 	finding = finding_of(answer, row);
 	if (answer->outcome == EO_FAILED_CALL)
 		*why = eo_error_reason(&answer->error);

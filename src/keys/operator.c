@@ -68,7 +68,7 @@ typedef struct Listing
 } Listing;
 
 static bool forget_whatever(EoKey *k);
-static bool forget_seen(EoKey *k, const EoRecord *seen);
+static bool forget_seen(EoKey *k, const EoRecord *seen, bool narrow);
 
 /*
  * Show in a record, which exists or not, what this transaction has done with the
@@ -193,8 +193,15 @@ take_item(EoJsonValue *item, void *arg)
 	 * Lives and actions may have the same beginning in a layout without an
 	 * item_prefix.
 	 */
-	if (pk == NULL || eo_life_item_is_pk(pk) || eo_action_item_is_pk(pk) ||
-		eo_record_read(layout, item, &r) != EO_OK || !is_listed(l, &r))
+	if (pk == NULL || eo_life_item_is_pk(pk) || eo_action_item_is_pk(pk))
+		return;
+	if (eo_record_read(layout, item, &r) != EO_OK)
+	{
+		/* In a table of another layout it may be of another program. */
+		l->pages.scan.unreadable += layout->is_native;
+		return;
+	}
+	if (!is_listed(l, &r))
 		return;
 	l->pages.found++;
 	l->emit(pk + l->skip, &r, l->arg);
@@ -217,6 +224,7 @@ eo_operator_list(EoStore *store, const EoList *ask,
 	l.pages.scan.results = ask->results;
 	l.skip = strlen(eo_store_pk(store, ""));
 	eo_scan_read(&l.pages, take_item, &l);
+	eo_scan_warn(&l.pages);
 }
 
 bool
@@ -366,7 +374,7 @@ forget_whatever(EoKey *k)
 {
 	for (int races = 0; races < MAX_RACES; races++)
 	{
-		EoAnswer   *seen = eo_store_record_read(k->store, k->pk);
+		EoAnswer   *seen = eo_store_record_look(k->store, k->pk);
 		bool		exists = seen->exists;
 		List	   *given_up;
 		bool		done;
@@ -383,7 +391,7 @@ forget_whatever(EoKey *k)
 									  "Wait until that is settled; see exactonce_pending and exactonce_in_doubt.");
 		given_up = await_rows(k, exists ? eo_store_record(seen)->owner : NULL);
 		check_of_no_use(k, given_up);
-		done = !exists || forget_seen(k, eo_store_record(seen));
+		done = !exists || forget_seen(k, eo_store_record(seen), seen->is_narrow);
 		eo_answer_free(seen);
 		if (done)
 			return remove_rows(given_up) || exists;
@@ -403,9 +411,9 @@ raise_contended(const EoKey *k)
 			 errhint("Call idem_forget() again, or first end what claims the key.")));
 }
 
-/* False: it is another one by now. */
+/* narrow: the record is too long to be read as a whole.  False: it is another one by now. */
 static bool
-forget_seen(EoKey *k, const EoRecord *seen)
+forget_seen(EoKey *k, const EoRecord *seen, bool narrow)
 {
 	char		token[EO_TOKEN_LEN + 1];
 	EoWrite		w = {0};
@@ -416,12 +424,13 @@ forget_seen(EoKey *k, const EoRecord *seen)
 	eo_store_new_token(token);
 	w.owner = token;
 	w.seen = seen;
+	w.narrow = narrow;
 	eo_key_need_clock(k, "forget");
 	w.now_ms = eo_client_now_ms(&k->store->client);
 	eo_record_keep(&w, w.now_ms, k->store->server->retention_s);
 	answer = eo_store_record_write(k->store, k->pk,
 								   seen->odd_number != NULL ? EO_FORGET_ODD : EO_FORGET, &w);
-	if (answer->outcome == EO_FAILED_CALL)
+	if (answer->outcome == EO_FAILED_CALL && !(narrow && answer->call.oversized))
 		eo_error_raise(&answer->error, "forget", k->key, server);
 	applied = answer->outcome == EO_APPLIED;
 	eo_answer_free(answer);

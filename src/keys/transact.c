@@ -58,6 +58,7 @@
 #include "utils/builtins.h"
 #include "wire/client.h"
 #include "wire/json.h"
+#include "wire/reply.h"
 #include "wire/status.h"
 
 /* After so many lost races in a row the key counts as in progress. */
@@ -511,11 +512,12 @@ describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)
 	initStringInfo(&s);
 	for (int i = 0; i <= actions->n; i++)
 	{
-		char	   *code = reason_code(eo_json_array_get(reasons, i));
+		const char *code = reason_code(eo_json_array_get(reasons, i));
 		const EoTransactItem *action = i > 0 ? &actions->actions[i - 1] : NULL;
 
 		if (code == NULL)
 			continue;
+		code = eo_reply_code_told(code, answer->call.client->codes_only);
 		if (told++ >= MAX_TOLD)
 			more++;
 		else if (!in_place)

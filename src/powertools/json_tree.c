@@ -168,6 +168,7 @@ compare_names(const void *a, const void *b)
 	const EoJsonMember *y = *(EoJsonMember *const *) b;
 	int			order = eo_json_tree_compare(&x->name, &y->name);
 
+	CHECK_FOR_INTERRUPTS();
 	return order != 0 ? order : x < y ? -1 : 1;
 }
 
@@ -192,6 +193,7 @@ parse_string(JsonLexContext * lex, EoJsonNode *node)
 	node->text = text;
 	while (at < end)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (*at != '\\')
 			*to++ = *at++;
 		else

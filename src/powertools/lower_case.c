@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "powertools/lower_case.h"
 #include "powertools/lower_case_tables.h"
 
@@ -42,6 +43,7 @@ eo_lower_case(const char *s, size_t len, size_t *n)
 	*n = 0;
 	for (size_t i = 0; i < count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		put_utf16(units, n, lower(points, count, i));
 		if (points[i] == CAPITAL_I_WITH_DOT)
 			put_utf16(units, n, COMBINING_DOT);

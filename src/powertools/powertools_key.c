@@ -14,6 +14,9 @@
  * them, and of members with the same name one is left.  What is digested is what
  * the library digests without a path; a path selects the payload that is given here.
  *
+ * A payload may have a gigabyte, so everything that goes through a string or sorts members can be
+ * interrupted.  All memory is PostgreSQL's.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -138,6 +141,7 @@ put_characters(StringInfo out, const Style *style, const EoJsonNode *node, bool 
 	{
 		pg_wchar	c = utf8_to_unicode((const unsigned char *) s);
 
+		CHECK_FOR_INTERRUPTS();
 		len = pg_utf_mblen((const unsigned char *) s);
 		if (escapes && put_short_escape(out, c))
 			continue;
@@ -265,6 +269,7 @@ compare_members(const void *a, const void *b)
 	const EoJsonMember *x = a;
 	const EoJsonMember *y = b;
 
+	CHECK_FOR_INTERRUPTS();
 	return eo_json_tree_compare(&x->name, &y->name);
 }
 
@@ -296,6 +301,7 @@ compare_places(const void *a, const void *b)
 	const Place *y = b;
 	size_t		common = Min(x->lower_len, y->lower_len);
 
+	CHECK_FOR_INTERRUPTS();
 	if (x->index != y->index)
 		return x->index < y->index ? -1 : 1;
 	for (size_t i = 0; i < common; i++)

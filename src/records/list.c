@@ -27,25 +27,53 @@ is_first(const char *const *names, size_t i)
 	return true;
 }
 
-void
-eo_list_put_page(EoBuf *body, const EoItemKey *key, const char *const *names, size_t nnames,
-				 const EoListPage *page)
+/* Ask for the attributes with a name.  Returns how many there are. */
+static size_t
+put_projection(EoBuf *body, const char *const *names, size_t nnames)
 {
-	const char *text_of_key = key->sort_name != NULL ? key->sort_name : key->name;
-	bool		by_prefix = page->prefix != NULL && page->prefix[0] != '\0';
 	size_t		n = 0;
 
-	eo_buf_adds(body, "{\"TableName\":");
-	eo_json_put_string(body, page->table, strlen(page->table));
-	eo_buf_addf(body, ",\"ConsistentRead\":true,\"ReturnConsumedCapacity\":\"TOTAL\",\"Limit\":%d",
-				page->limit);
-	for (size_t i = 0; names != NULL && i < nnames; i++)
+	for (size_t i = 0; i < nnames; i++)
 	{
 		if (names[i] != NULL && is_first(names, i))
 			eo_buf_addf(body, "%s#a%d", n++ == 0 ? ",\"ProjectionExpression\":\"" : ",", (int) i);
 	}
 	if (n > 0)
 		eo_buf_addc(body, '"');
+	return n;
+}
+
+/* Append the names that stand for what put_projection() has asked for. */
+static void
+put_names(EoBuf *body, const char *const *names, size_t nnames)
+{
+	const char *comma = "";
+
+	for (size_t i = 0; i < nnames; i++)
+	{
+		if (names[i] == NULL || !is_first(names, i))
+			continue;
+		eo_buf_addf(body, "%s\"#a%d\":", comma, (int) i);
+		eo_json_put_string(body, names[i], strlen(names[i]));
+		comma = ",";
+	}
+}
+
+void
+eo_list_put_page(EoBuf *body, const EoItemKey *key, const char *const *names, size_t nnames,
+				 const EoListPage *page)
+{
+	const char *text_of_key = key->sort_name != NULL ? key->sort_name : key->name;
+	bool		by_prefix = page->prefix != NULL && page->prefix[0] != '\0';
+	size_t		n;
+
+	if (names == NULL)
+		nnames = 0;
+	eo_buf_adds(body, "{\"TableName\":");
+	eo_json_put_string(body, page->table, strlen(page->table));
+	eo_buf_addf(body, ",\"ConsistentRead\":true,\"ReturnConsumedCapacity\":\"TOTAL\",\"Limit\":%d",
+				page->limit);
+	n = put_projection(body, names, nnames);
 	if (by_prefix)
 		eo_buf_adds(body, ",\"FilterExpression\":\"begins_with(#k,:p)\"");
 	else if (page->states[0] != NULL)
@@ -53,20 +81,11 @@ eo_list_put_page(EoBuf *body, const EoItemKey *key, const char *const *names, si
 					EO_LIST_ORIGIN, EO_LIST_STATUS, EO_LIST_STATUS);
 	if (by_prefix || n > 0)
 	{
-		const char *comma = "";
-
 		eo_buf_adds(body, ",\"ExpressionAttributeNames\":{");
-		for (size_t i = 0; n > 0 && i < nnames; i++)
-		{
-			if (names[i] == NULL || !is_first(names, i))
-				continue;
-			eo_buf_addf(body, "%s\"#a%d\":", comma, (int) i);
-			eo_json_put_string(body, names[i], strlen(names[i]));
-			comma = ",";
-		}
+		put_names(body, names, nnames);
 		if (by_prefix)
 		{
-			eo_buf_addf(body, "%s\"#k\":", comma);
+			eo_buf_addf(body, "%s\"#k\":", n > 0 ? "," : "");
 			eo_json_put_string(body, text_of_key, strlen(text_of_key));
 		}
 		eo_buf_addc(body, '}');
@@ -117,4 +136,21 @@ eo_list_put_records(EoBuf *body, const EoLayout *layout, bool results, const EoL
 	names[EO_N_ATTRIBUTES] = layout->is_native ? NULL : layout->status;
 	names[EO_N_ATTRIBUTES + 1] = layout->is_native ? NULL : layout->expiry;
 	eo_list_put_page(body, &layout->key, results ? NULL : names, EO_N_ATTRIBUTES + 2, page);
+}
+
+void
+eo_list_put_read(EoBuf *body, const EoLayout *layout, const char *table, const char *pk)
+{
+	const char *names[EO_N_ATTRIBUTES];
+
+	for (int i = 0; i < EO_N_ATTRIBUTES; i++)
+		names[i] = i == EO_A_RESULT || i == EO_A_ERROR || i == EO_A_PAYLOAD ? NULL :
+			layout->attributes[i].name;
+	eo_expression_put_read(body, table, &layout->key, pk);
+	/* Reopen the object that is the body. */
+	body->len--;
+	(void) put_projection(body, names, EO_N_ATTRIBUTES);
+	eo_buf_adds(body, ",\"ExpressionAttributeNames\":{");
+	put_names(body, names, EO_N_ATTRIBUTES);
+	eo_buf_adds(body, "}}");
 }

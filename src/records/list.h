@@ -43,4 +43,11 @@ extern void eo_list_put_sealed(EoBuf *body, const EoLayout *layout, const EoList
 extern void eo_list_put_records(EoBuf *body, const EoLayout *layout, bool results,
 								const EoListPage *page);
 
+/*
+ * Append the body of a consistent GetItem of a record without its result, its error, the
+ * fingerprint of its payload, and what others have added to it.
+ */
+extern void eo_list_put_read(EoBuf *body, const EoLayout *layout, const char *table,
+							 const char *pk);
+
 #endif							/* EO_RECORDS_LIST_H */

@@ -585,7 +585,8 @@ void
 eo_record_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 					const char *pk, EoVerb verb, const EoWrite *w)
 {
-	put_update(layout, body, table, pk, verb, w, ",\"ReturnValues\":\"ALL_NEW\"");
+	put_update(layout, body, table, pk, verb, w, w->narrow ? ",\"ReturnValues\":\"UPDATED_NEW\"" :
+			   ",\"ReturnValues\":\"ALL_NEW\"");
 }
 
 void

@@ -190,6 +190,8 @@ typedef struct EoWrite
 	const EoRecord *seen;		/* of the verbs "as seen" */
 	int64_t		writes;			/* of a seal, and of EO_FINISH: that many are
 								 * made with the finish */
+	bool		narrow;			/* the reply brings what is set, and no more
+								 * of the record */
 } EoWrite;
 
 #endif							/* EO_RECORDS_VERB_H */

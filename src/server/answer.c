@@ -39,6 +39,8 @@
 
 static void free_call(void *arg);
 static void put_read(EoAnswer *answer);
+static bool narrow_down(EoAnswer *answer);
+static bool start_read(EoAnswer *answer, EoWindow *window, int64 deadline_us);
 static void init_call(EoAnswer *answer, EoOperation op);
 static bool believe_write(const EoCall *call, EoJsonValue *item, bool refused);
 static bool believe_transaction(const EoCall *call, EoJsonValue *item, bool refused);
@@ -91,8 +93,11 @@ put_read(EoAnswer *answer)
 {
 	const EoStore *store = answer->store;
 
-	eo_expression_put_read(&answer->call.body, store->server->table, &store->layout->key,
-						   answer->pk);
+	if (answer->is_narrow)
+		answer->kind->put_narrow_read(answer, &answer->call.body);
+	else
+		eo_expression_put_read(&answer->call.body, store->server->table, &store->layout->key,
+							   answer->pk);
 }
 
 static void
@@ -194,6 +199,8 @@ bool
 eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 {
 	eo_call_log(answer->store->server->name, &answer->call);
+	if (narrow_down(answer))
+		return start_read(answer, window, deadline_us);
 	if (answer->read_again)
 		settle_second_look(answer);
 	else
@@ -209,12 +216,42 @@ eo_answer_take(EoAnswer *answer, EoWindow *window, int64 deadline_us)
 	answer->reasons = answer->call.reasons;
 	answer->cancellation = answer->call.reply;
 	answer->call.reply = NULL;
+	return start_read(answer, window, deadline_us);
+}
+
+/*
+ * The item is too long to be read: is a narrow read to show it?  After a write that was refused
+ * that is the second look.
+ */
+static bool
+narrow_down(EoAnswer *answer)
+{
+	const EoCall *call = &answer->call;
+	bool		is_read = call->op == EO_GET_ITEM;
+
+	if (!call->oversized || !answer->may_narrow || answer->is_probe ||
+		answer->kind->put_narrow_read == NULL ||
+		(is_read ? answer->is_narrow : call->error.status != EO_CONDITION_FAILED))
+		return false;
+	answer->is_narrow = true;
+	if (!is_read)
+	{
+		answer->error = call->error;
+		answer->read_again = true;
+		answer->doubted = call->in_doubt;
+	}
+	return true;
+}
+
+static bool
+start_read(EoAnswer *answer, EoWindow *window, int64 deadline_us)
+{
 	eo_call_free(&answer->call);
 	init_call(answer, EO_GET_ITEM);
 	put_read(answer);
 	if (eo_window_add(window, &answer->call, deadline_us))
 		return false;
-	/* The read has ended already.  read_again is set, so this ends here. */
+	/* The read has ended already. */
 	return eo_answer_take(answer, window, deadline_us);
 }
 
@@ -234,10 +271,16 @@ eo_answer_of_call(EoCall *call)
 static bool
 believe_write(const EoCall *call, EoJsonValue *item, bool refused)
 {
-	const EoAnswer *answer = call->arg;
+	EoAnswer   *answer = call->arg;
 
 	if (item == NULL)
 		return refused;
+	/* The reply to a narrow write has our token, and no key. */
+	if (answer->is_narrow && !refused)
+	{
+		answer->readable = answer->kind->read(answer->store, item, answer->item) == EO_OK;
+		return eo_answer_is_own(answer);
+	}
 	return believe_read(call, item, refused) &&
 		(refused || answer->is_probe || eo_answer_is_own(answer));
 }
@@ -340,6 +383,12 @@ settle_refusal(EoAnswer *answer)
 
 	answer->outcome = EO_NOT_APPLIED;
 	answer->exists = call->item != NULL;
+	if (call->oversized)
+	{
+		answer->outcome = EO_FAILED_CALL;
+		answer->error.status = EO_INVALID;
+		return;
+	}
 	if (!answer->exists)
 	{
 		answer->read_again = answer->kind->second_look && !answer->is_probe;

@@ -50,6 +50,12 @@ typedef struct EoItemKind
 	void		(*put_write) (const EoAnswer *answer, EoBuf *body);
 	bool		(*put_statement) (const EoAnswer *answer, EoBuf *body, bool *inserts);
 
+	/*
+	 * Append a read of those parts of the item that have a bounded length;
+	 * NULL: there is none.
+	 */
+	void		(*put_narrow_read) (const EoAnswer *answer, EoBuf *body);
+
 	/* Read an item of a reply.  Strings may point into the reply. */
 	EoStatus	(*read) (const EoStore *store, EoJsonValue *json, void *item);
 
@@ -99,6 +105,10 @@ struct EoAnswer
 								 * kind for a write */
 	bool		is_probe;		/* a write that is never applied: its reply
 								 * shows nothing, and needs no second look */
+	bool		may_narrow;		/* if the item is too long to be read, a
+								 * narrow read shows as much as is needed */
+	bool		is_narrow;		/* the reply brings a part of the item only;
+								 * to a write what it has set, and no key */
 	bool		reads_refusal;	/* whatever refuses a transaction as a whole,
 								 * the second look follows */
 	bool		unexplained;	/* EO_FAILED_CALL, and that look has failed:

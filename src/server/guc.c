@@ -13,7 +13,9 @@
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/varlena.h"
+#include "wire/endpoint.h"
 
+char	   *eo_guc_allowed_endpoints;
 bool		eo_guc_enabled = true;
 int			eo_guc_max_claims = 40000;
 int			eo_guc_cache_entries = 0;
@@ -31,12 +33,49 @@ static const struct config_enum_entry takeovers[] = {
 	{NULL, 0, false}
 };
 static int	test_hurry = 1;
+static void (*endpoints_changed) (void);
+
+static void define_destinations(void);
 
 static const struct config_enum_entry log_keys_options[] = {
 	{"text", EO_LOG_KEYS_TEXT, false},
 	{"hash", EO_LOG_KEYS_HASH, false},
 	{NULL, 0, false}
 };
+
+static bool
+check_endpoints(char **value, void **extra, GucSource source)
+{
+	const char *at = *value;
+	EoEndpoint	ep;
+	const char *reason;
+
+	(void) extra;
+	(void) source;
+	while (eo_endpoint_next(&at, true, &ep, &reason))
+	{
+		if (reason == NULL)
+			continue;
+		GUC_check_errdetail("It is not a list of host[:port]: %s", reason);
+		return false;
+	}
+	return true;
+}
+
+static void
+assign_endpoints(const char *value, void *extra)
+{
+	(void) value;
+	(void) extra;
+	if (endpoints_changed != NULL)
+		endpoints_changed();
+}
+
+void
+eo_guc_on_allowed_endpoints(void (*callback) (void))
+{
+	endpoints_changed = callback;
+}
 
 /* A slot that does not exist is no error: it may be made later. */
 static bool
@@ -58,6 +97,7 @@ check_slots(char **value, void **extra, GucSource source)
 void
 eo_guc_define(bool preloading)
 {
+	define_destinations();
 	DefineCustomBoolVariable("exactonce.enabled",
 							 "Allows calls that claim keys, complete them at once, or touch actions.",
 							 "While it is off they fail at once. Transactions that have completed keys can commit, and what has committed is finished.",
@@ -102,13 +142,6 @@ eo_guc_define(bool preloading)
 							500, 0, 1000000,
 							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
-	DefineCustomStringVariable("exactonce.server",
-							   "Foreign server that functions use when none is named.",
-							   "It decides to which table SECURITY DEFINER code goes, so roles need GRANT SET ON PARAMETER to change it.",
-							   &eo_guc_server,
-							   "exactonce",
-							   PGC_SUSET, 0,
-							   NULL, NULL, NULL);
 	DefineCustomStringVariable("exactonce.synchronized_standby_slots",
 							   "Physical replication slots whose standbys must have a commit before its keys are marked COMPLETED.",
 							   "If it is empty, PostgreSQL's own synchronized_standby_slots counts, from version 17 on.",
@@ -138,6 +171,26 @@ eo_guc_define(bool preloading)
 				 errmsg("exactonce.test_hurry is %d", test_hurry),
 				 errdetail("Intervals that keep keys safe from late requests are divided by it."),
 				 errhint("It is for tests only. Set it to 1, and restart the server.")));
+}
+
+/* Where requests go. */
+static void
+define_destinations(void)
+{
+	DefineCustomStringVariable("exactonce.allowed_endpoints",
+							   "Endpoints, beside those of AWS, that servers which no superuser owns may have.",
+							   "A list of host[:port]. An address of this machine or of its link counts only with its port.",
+							   &eo_guc_allowed_endpoints,
+							   "",
+							   PGC_SIGHUP, GUC_LIST_INPUT,
+							   check_endpoints, assign_endpoints, NULL);
+	DefineCustomStringVariable("exactonce.server",
+							   "Foreign server that functions use when none is named.",
+							   "It decides to which table SECURITY DEFINER code goes, so roles need GRANT SET ON PARAMETER to change it.",
+							   &eo_guc_server,
+							   "exactonce",
+							   PGC_SUSET, 0,
+							   NULL, NULL, NULL);
 }
 
 const char *

@@ -17,6 +17,13 @@ typedef enum EoLogKeys
 	EO_LOG_KEYS_HASH
 } EoLogKeys;
 
+/*
+ * exactonce.allowed_endpoints: host[:port], with commas between.  The callback is called in this
+ * process after each change of it, and raises nothing.
+ */
+extern char *eo_guc_allowed_endpoints;
+extern void eo_guc_on_allowed_endpoints(void (*callback) (void));
+
 extern bool eo_guc_enabled;		/* exactonce.enabled */
 extern int	eo_guc_cache_entries;	/* exactonce.cache_entries */
 extern int	eo_guc_max_claims;	/* exactonce.max_claims */

@@ -41,6 +41,10 @@
 /* So many names of servers are shown to somebody who has none of them right. */
 #define MAX_NAMES 10
 
+/* Those that eo_options_on_change() has registered. */
+static void (*callbacks[4]) (Datum, int, uint32);
+static int	ncallbacks;
+
 static Oid	find_server(const char *name);
 static char *names_of_servers(void);
 static int	compare_names(const ListCell *a, const ListCell *b);
@@ -54,6 +58,7 @@ static void read_endpoint(EoServer *s, List *list);
 static void read_user_mapping(EoServer *s, Oid ownerid);
 static bool read_mapping_of(EoServer *s, Oid userid);
 static void copy_secret(char **secret, List *list, const char *name);
+static bool is_listed(EoServer *s, const EoEndpoint *ep);
 static void wipe_values(List *list);
 static void free_secrets(void *arg);
 
@@ -194,11 +199,24 @@ eo_options_check_committed(const EoServer *server)
 			 errhint("Commit the change first.")));
 }
 
+/* Called when exactonce.allowed_endpoints has changed. */
+static void
+allowed_endpoints_changed(void)
+{
+	for (int i = 0; i < ncallbacks; i++)
+		callbacks[i] ((Datum) 0, FOREIGNSERVEROID, 0);
+}
+
 void
 eo_options_on_change(void (*callback) (Datum, int, uint32))
 {
+	Assert(ncallbacks < (int) lengthof(callbacks));
+	callbacks[ncallbacks++] = callback;
+	eo_guc_on_allowed_endpoints(allowed_endpoints_changed);
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, callback, (Datum) 0);
 	CacheRegisterSyscacheCallback(USERMAPPINGOID, callback, (Datum) 0);
+	/* An owner may have lost the attribute SUPERUSER. */
+	CacheRegisterSyscacheCallback(AUTHOID, callback, (Datum) 0);
 }
 
 EoServer *
@@ -459,6 +477,54 @@ read_endpoint(EoServer *s, List *list)
 				 errmsg("server \"%s\" may not use plain http", s->name),
 				 errdetail("allow_http counts only on servers owned by a superuser."),
 				 errhint("Use https, or have a superuser own the server.")));
+}
+
+/*
+ * The owner of a server chooses its endpoint, and requests to it come from this machine, which
+ * may reach hosts that the owner cannot.  So a server that no superuser owns leads to AWS, or to
+ * a host that a superuser has listed.  A name may have any address, so http.c looks at that, too.
+ */
+void
+eo_options_check_endpoint(EoServer *s)
+{
+	EoEndpoint	ep;
+	const char *reason;
+
+	s->remote_only = !s->owned_by_superuser;
+	if (s->owned_by_superuser)
+		return;
+	if (eo_endpoint_parse(s->url, &ep, &reason) &&
+		(eo_endpoint_is_dynamodb(&ep) || is_listed(s, &ep)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("server \"%s\" may not use its endpoint", s->name),
+			 errdetail("No superuser owns it, and \"%s\" is neither an endpoint of AWS nor in exactonce.allowed_endpoints.",
+					   s->host),
+			 errhint("Have a superuser own the server, or add the endpoint to that setting.")));
+}
+
+/*
+ * An address of this machine or of its link counts if it is listed with its port: a superuser
+ * has meant exactly that listener.  No name counts for it but localhost.
+ */
+static bool
+is_listed(EoServer *s, const EoEndpoint *ep)
+{
+	const char *at = eo_guc_allowed_endpoints;
+	bool		listed = false;
+	EoEndpoint	allowed;
+	const char *reason;
+
+	while (eo_endpoint_next(&at, ep->https, &allowed, &reason))
+	{
+		if (reason != NULL || pg_strcasecmp(allowed.authority, ep->authority) != 0)
+			continue;
+		listed = true;
+		if ((allowed.is_address || allowed.loopback) && allowed.has_port)
+			s->remote_only = false;
+	}
+	return listed;
 }
 
 /* The claimant's mapping, else the server owner's, else PUBLIC's. */

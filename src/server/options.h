@@ -62,7 +62,13 @@ extern EoServer *eo_options_load_like(const char *url, const char *region, const
 /* The OIDs of all servers of the extension. */
 extern List *eo_options_servers(void);
 
-/* Register a callback for changes of any server or user mapping. */
+/*
+ * Raise 42501 unless the server may send requests to its url, and find out whether it may do so
+ * to this machine.  To be called once its url is the one that is used.
+ */
+extern void eo_options_check_endpoint(EoServer *server);
+
+/* Register a callback for changes of any server, user mapping, role or allowed endpoint. */
 extern void eo_options_on_change(void (*callback) (Datum, int, uint32));
 
 /* Bounds shared by options and function arguments. */

@@ -38,6 +38,7 @@ typedef struct EoServer
 	char	   *url;			/* "https://host[:port]/" */
 	char	   *host;			/* as in the Host header */
 	bool		plain_http;
+	bool		remote_only;	/* as in EoHttpEndpoint */
 	char	   *table;
 	char	   *layout;
 	char	   *key_prefix;		/* "" if none */

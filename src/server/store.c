@@ -27,9 +27,7 @@
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/hsearch.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 #include "wire/clock.h"
 #include "wire/secret.h"
 #include "wire/sigv4.h"
@@ -99,7 +97,6 @@ find_entry(Oid serverid, Oid userid)
 
 		stores = hash_create("exactonce stores", 16, &ctl, HASH_ELEM | HASH_BLOBS);
 		eo_options_on_change(invalidate);
-		CacheRegisterSyscacheCallback(AUTHOID, invalidate, (Datum) 0);
 	}
 	entry = hash_search(stores, &key, HASH_ENTER, &found);
 	if (!found)
@@ -168,11 +165,14 @@ eo_store_create(EoServer *server)
 				 errmsg("server \"%s\" has options for its record layout that do not fit together",
 						server->name),
 				 errhint("Correct them with ALTER SERVER.")));
+	eo_options_check_endpoint(server);
 	s->credentials_from = eo_credentials_open(server, c);
 	hash_credentials(s);
 	c->endpoint.url = server->url;
 	c->endpoint.ca_file = server->ca_file;
 	c->endpoint.plain_http = server->plain_http;
+	c->endpoint.remote_only = server->remote_only;
+	c->codes_only = !server->owned_by_superuser;
 	c->endpoint.connect_timeout_ms = server->connect_timeout_ms;
 	c->host = server->host;
 	c->region = server->region;

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "records/layout.h"
+#include "records/list.h"
 #include "server/store_record.h"
 #include "utils/memutils.h"
 #include "wire/buf.h"
@@ -59,6 +60,7 @@ plan(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const EoWrite 
 		written->seen_ms = w->seen->updated_ms;
 	}
 	answer->is_probe = verb == EO_PROBE;
+	answer->is_narrow = w->narrow;
 	answer->call.dated = eo_record_is_dated(verb);
 	return answer;
 }
@@ -93,6 +95,15 @@ EoAnswer *
 eo_store_record_read(EoStore *store, const char *pk)
 {
 	return eo_answer_run_one(eo_answer_create_read(&eo_store_record_kind, store, pk));
+}
+
+EoAnswer *
+eo_store_record_look(EoStore *store, const char *pk)
+{
+	EoAnswer   *answer = eo_answer_create_read(&eo_store_record_kind, store, pk);
+
+	answer->may_narrow = true;
+	return eo_answer_run_one(answer);
 }
 
 /*
@@ -141,6 +152,12 @@ put_statement(const EoAnswer *answer, EoBuf *body, bool *inserts)
 	*inserts = w->verb == EO_ACQUIRE || w->verb == EO_SEAL_NEW;
 	return eo_record_put_statement(store->layout, body, store->server->table, answer->pk,
 								   w->verb, &w->write);
+}
+
+static void
+put_narrow_read(const EoAnswer *answer, EoBuf *body)
+{
+	eo_list_put_read(body, answer->store->layout, answer->store->server->table, answer->pk);
 }
 
 static EoStatus
@@ -221,6 +238,7 @@ const EoItemKind eo_store_record_kind = {
 	.second_look = true,
 	.put_write = put_write,
 	.put_statement = put_statement,
+	.put_narrow_read = put_narrow_read,
 	.read = read_record,
 	.new_state = new_state_of_record,
 	.shows = shows_record,

@@ -50,4 +50,7 @@ extern EoAnswer *eo_store_record_write(EoStore *store, const char *pk, EoVerb ve
 									   const EoWrite *w);
 extern EoAnswer *eo_store_record_read(EoStore *store, const char *pk);
 
+/* Read a record for a caller who needs none of the parts that eo_list_put_read() leaves out. */
+extern EoAnswer *eo_store_record_look(EoStore *store, const char *pk);
+
 #endif							/* EO_SERVER_STORE_RECORD_H */

@@ -101,6 +101,11 @@ static const struct
 		"not judged",
 		NULL,
 		"If that database goes on, they are its own. Else take over its last life with idem_take_over(), and audit again."
+	},
+	[EO_FOUND_UNREADABLE] = {
+		"not judged",
+		NULL,
+		"Look for who has written them. A key of ours whose record is too long is forgotten with idem_forget()."
 	}
 };
 
@@ -239,6 +244,9 @@ store_finding(const EoAuditRow *found, void *arg)
 						  (long long) found->records);
 	if (found->finding == EO_FOUND_EARLIER)
 		detail = psprintf("%lld records name lives of the database that this data comes from, by pg_upgrade or CREATE DATABASE ... TEMPLATE.",
+						  (long long) found->records);
+	if (found->finding == EO_FOUND_UNREADABLE)
+		detail = psprintf("%lld records cannot be read, because they are too long, or are none of the server's layout.",
 						  (long long) found->records);
 	eo_row_begin(&row, rsinfo->setDesc);
 	eo_row_put_text(&row, found->key != NULL ? eo_row_show_utf8(found->key) : NULL);

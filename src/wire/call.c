@@ -72,7 +72,9 @@ static bool renew_credentials(EoCall *call);
 static void abandon(EoCall *call);
 static bool take_reply(EoCall *call);
 static bool take_transport_failure(EoCall *call);
+static bool take_oversized(EoCall *call, int64_t steady_us);
 static bool take_answer(EoCall *call, int64_t steady_us);
+static void note_date(EoCall *call, int64_t steady_us);
 static bool take_unbelievable(EoCall *call, const char *why);
 static bool send_again(EoCall *call);
 static void forget_reply(EoCall *call);
@@ -379,8 +381,14 @@ take_reply(EoCall *call)
 	call->error.code[0] = '\0';
 	call->error.puzzling = false;
 	memcpy(call->error.message, reply->message, sizeof(call->error.message));
-	memcpy(call->error.request_id, reply->request_id, sizeof(call->error.request_id));
-	if (reply->status != EO_OK)
+	if (call->client->codes_only)
+		call->error.request_id[0] = '\0';
+	else
+		memcpy(call->error.request_id, reply->request_id, sizeof(call->error.request_id));
+	call->oversized = reply->oversized && (reply->http_status == 200 || reply->http_status == 400);
+	if (call->oversized && take_oversized(call, steady_us))
+		goes_on = false;
+	else if (reply->status != EO_OK)
 		goes_on = take_transport_failure(call);
 	else
 		goes_on = take_answer(call, steady_us);
@@ -407,6 +415,28 @@ take_reply(EoCall *call)
 	if (!goes_on && !call->answered)
 		note_failure(call);
 	return goes_on;
+}
+
+/*
+ * DynamoDB answers with a long text only if that has an item.  So a read has its answer, and a
+ * write that was refused, too.  False: a write was applied, and is sent again as if the answer
+ * had been lost, because a refusal is what tells most then.
+ */
+static bool
+take_oversized(EoCall *call, int64_t steady_us)
+{
+	bool		writes = operations[call->op].writes;
+	bool		refused = call->error.http_status != 200;
+
+	note_answer(call);
+	note_date(call, steady_us);
+	if (writes ? !refused || call->op != EO_UPDATE_ITEM : refused)
+		return false;
+	call->error.status = writes ? EO_CONDITION_FAILED : EO_INVALID;
+	snprintf(call->error.message, sizeof(call->error.message),
+			 "DynamoDB's answer, which has the item, is too long to be read");
+	eo_http_distrust();
+	return true;
 }
 
 static bool
@@ -448,6 +478,8 @@ take_answer(EoCall *call, int64_t steady_us)
 		call->reasons = eo_json_get(root, "CancellationReasons");
 		class = eo_reply_classify_reasons(call->reasons, (size_t) call->nactions);
 	}
+	if (call->client->codes_only && reply->http_status != 200)
+		eo_reply_keep_code(&call->error);
 	refused = class.status == EO_CONDITION_FAILED;
 	if (class.status == EO_OK || refused)
 	{
@@ -456,13 +488,7 @@ take_answer(EoCall *call, int64_t steady_us)
 		if (call->believe != NULL && !call->believe(call, call->item, refused))
 			return take_unbelievable(call, "the reply is not the answer to this request");
 		note_answer(call);
-		call->has_date = reply->date_s != 0;
-		if (call->has_date)
-		{
-			call->offset_seen_us = eo_client_offset_seen(reply->date_s, steady_us);
-			eo_client_learn_clock(call->client, reply->date_s, steady_us,
-								  eo_clock_monotonic_us() - call->sent_us);
-		}
+		note_date(call, steady_us);
 		call->error.status = class.status;
 		return false;
 	}
@@ -489,6 +515,19 @@ take_answer(EoCall *call, int64_t steady_us)
 		return send_again(call);
 	}
 	return class.retry ? retry_later(call, class.throttled) : false;
+}
+
+static void
+note_date(EoCall *call, int64_t steady_us)
+{
+	int64_t		date_s = call->transfer.reply.date_s;
+
+	call->has_date = date_s != 0;
+	if (!call->has_date)
+		return;
+	call->offset_seen_us = eo_client_offset_seen(date_s, steady_us);
+	eo_client_learn_clock(call->client, date_s, steady_us,
+						  eo_clock_monotonic_us() - call->sent_us);
 }
 
 /* Make another attempt without a pause. */

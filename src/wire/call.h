@@ -18,10 +18,10 @@
 #include "wire/status.h"
 
 /*
- * Longest request body.  It has at most one item's attributes; escaping at most
- * doubles the printable characters of a JSON text.
+ * Longest request body.  It has at most one item's attributes; a control character
+ * takes six bytes.
  */
-#define EO_MAX_BODY (3 * 409600)
+#define EO_MAX_BODY (6 * 409600)
 
 /*
  * Most actions of a transaction, and its longest body: four megabytes of items, as
@@ -90,6 +90,14 @@ struct EoCall
 	EoError		error;
 	EoJson	   *reply;			/* of EO_OK, EO_CONDITION_FAILED, EO_CANCELLED */
 	EoJsonValue *item;			/* "Attributes" or "Item" in it; NULL: none */
+
+	/*
+	 * The last reply was too long to be read.  If that was the answer to a
+	 * read, the status is EO_INVALID.  If it refused a write, the status is
+	 * EO_CONDITION_FAILED, and neither reply nor item are there.  Whether any
+	 * other write was applied is as unknown as after a reply that was lost.
+	 */
+	bool		oversized;
 
 	/*
 	 * For a transaction that was cancelled: the reasons, one for each action

@@ -101,6 +101,8 @@ struct EoClient
 								 * its next call has so much less time */
 	int			max_attempts;
 	bool		return_capacity;	/* ask what each request takes */
+	bool		codes_only;		/* keep nothing of the service's errors but a
+								 * code that DynamoDB is known to have */
 	bool		no_retries;		/* for a caller with a pace of its own: not
 								 * even of a refused connection */
 	const EoCircuit *circuit;	/* NULL: all calls are made */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * endpoint.h
- *	  The server option "endpoint", and the names of AWS's regional endpoints.
+ *	  The server option "endpoint", the names of AWS's regional endpoints, and addresses.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,6 +18,8 @@ typedef struct EoEndpoint
 {
 	bool		https;
 	bool		loopback;		/* the host is this machine */
+	bool		is_address;		/* the host is an address, not a name */
+	bool		has_port;		/* the text names a port, be it the default */
 	char		authority[EO_AUTHORITY_LEN];	/* host[:port], the default
 												 * port left out */
 } EoEndpoint;
@@ -27,6 +29,19 @@ typedef struct EoEndpoint
  * anything else false is returned, and a sentence in *reason says why.
  */
 extern bool eo_endpoint_parse(const char *value, EoEndpoint *ep, const char **reason);
+
+/*
+ * The next one of a list of host[:port] with commas between, as an endpoint by https or http;
+ * *at begins with the list, and moves on.  False: there is none.  *reason is NULL, or says why it
+ * is none.
+ */
+extern bool eo_endpoint_next(const char **at, bool https, EoEndpoint *ep, const char **reason);
+
+/*
+ * Is this one of AWS's endpoints of DynamoDB, by its name: a region's, an account's, or one
+ * of a VPC, by https and at its port?
+ */
+extern bool eo_endpoint_is_dynamodb(const EoEndpoint *ep);
 
 /* RFC 1035: a label of a host name, which a region becomes. */
 #define EO_MAX_REGION 63
@@ -43,5 +58,14 @@ extern bool eo_endpoint_is_region(const char *region);
  */
 extern void eo_endpoint_host(const char *service, const char *region, bool fips,
 							 bool dualstack, char *host);
+
+struct sockaddr;
+
+/*
+ * Does an address lead to this machine or no further than its link?  Of what is no IPv4 or IPv6
+ * address that is true.
+ */
+extern bool eo_endpoint_is_local(const struct sockaddr *addr);
+extern bool eo_endpoint_is_local_text(const char *ip);
 
 #endif							/* EO_WIRE_ENDPOINT_H */

@@ -59,6 +59,7 @@
 #include "wire/buf.h"
 #include "wire/clock.h"
 #include "wire/crypto.h"
+#include "wire/endpoint.h"
 #include "wire/header.h"
 #include "wire/http.h"
 #include "wire/wait_set.h"
@@ -105,6 +106,8 @@ typedef struct EoHttpHandle
 	EoHttpTransfer *transfer;	/* NULL while idle */
 	EoBuf		body;
 	bool		has_secret_reply;
+	bool		remote_only;	/* as in the endpoint */
+	bool		barred;			/* an address was refused for that reason */
 	bool		sent;			/* a copy of the request has gone out */
 	bool		reusable;		/* the transfer ended without an error */
 	bool		has_crc;
@@ -390,7 +393,7 @@ take_handle(void)
 		h = dlist_container(EoHttpHandle, node, dlist_pop_head_node(&http.idle));
 		http.nidle--;
 		eo_buf_reset(&h->body);
-		h->sent = h->reusable = h->has_crc = false;
+		h->sent = h->barred = h->reusable = h->has_crc = false;
 		h->message[0] = '\0';
 		return h;
 	}
@@ -443,8 +446,12 @@ free_handle(EoHttpHandle *h)
 static curl_socket_t
 open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
-	(void) arg, (void) purpose;
-	return eo_wait_set_socket(addr->family, addr->socktype, addr->protocol);
+	EoHttpHandle *h = arg;
+
+	(void) purpose;
+	h->barred = h->remote_only && eo_endpoint_is_local(&addr->addr);
+	return h->barred ? CURL_SOCKET_BAD :
+		eo_wait_set_socket(addr->family, addr->socktype, addr->protocol);
 }
 
 static int
@@ -460,8 +467,10 @@ before_request(void *arg, char *ip, char *local_ip, int port, int local_port)
 {
 	EoHttpHandle *h = arg;
 
-	(void) ip, (void) local_ip, (void) port, (void) local_port;
-	if (h->sent)
+	(void) local_ip, (void) port, (void) local_port;
+	/* The connection may have been opened for a server that may have it. */
+	h->barred = h->remote_only && eo_endpoint_is_local_text(ip);
+	if (h->sent || h->barred)
 		return CURL_PREREQFUNC_ABORT;
 	h->sent = true;
 	return CURL_PREREQFUNC_OK;
@@ -563,6 +572,7 @@ set_constant_options(EoHttpHandle *h)
 	SET(CURLOPT_MAXAGE_CONN, MAX_IDLE_SECONDS);
 	SET(CURLOPT_HTTP09_ALLOWED, 0L);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	SET(CURLOPT_OPENSOCKETDATA, h);
 	SET(CURLOPT_CLOSESOCKETFUNCTION, close_socket);
 	SET(CURLOPT_PREREQFUNCTION, before_request);
 	SET(CURLOPT_PREREQDATA, h);
@@ -645,6 +655,7 @@ set_request_options(EoHttpHandle *h, const EoHttpRequest *req)
 	if (!set_endpoint_options(h, req->endpoint) || !set_headers(h, req))
 		return false;
 	h->has_secret_reply = req->has_secret_reply;
+	h->remote_only = req->endpoint->remote_only;
 	h->body.max = req->has_secret_reply ? EO_HTTP_MAX_SECRET_REPLY :
 		req->is_page ? EO_HTTP_MAX_PAGE : EO_HTTP_MAX_REPLY;
 	SET(CURLOPT_POST, 1L);
@@ -772,18 +783,18 @@ judge(EoHttpHandle *h, CURLcode code)
 	/* If no byte of the request was sent, the service has done nothing. */
 	curl_easy_getinfo(h->easy, CURLINFO_REQUEST_SIZE, &sent);
 	reply->status = sent > 0 ? EO_UNKNOWN : EO_UNREACHABLE;
-	reply->refused = sent == 0 && (code == CURLE_COULDNT_CONNECT ||
-								   code == CURLE_COULDNT_RESOLVE_HOST ||
-								   code == CURLE_OPERATION_TIMEDOUT);
+	reply->refused = sent == 0 && !h->barred && (code == CURLE_COULDNT_CONNECT ||
+												 code == CURLE_COULDNT_RESOLVE_HOST ||
+												 code == CURLE_OPERATION_TIMEDOUT);
 	if (code == CURLE_OUT_OF_MEMORY || eo_buf_status(&h->body) == EO_NO_MEMORY)
 		reply->status = sent > 0 ? EO_UNKNOWN : EO_NO_MEMORY;
-	if (eo_buf_status(&h->body) == EO_TOO_LARGE)
-		snprintf(reply->message, sizeof(reply->message), "the reply is larger than %zu bytes",
-				 h->body.max);
-	else if (code == CURLE_ABORTED_BY_CALLBACK)
-		strlcpy(reply->message, "the connection was closed before an answer came",
-				sizeof(reply->message));
-	else
-		strlcpy(reply->message, h->message[0] ? h->message : curl_easy_strerror(code),
-				sizeof(reply->message));
+	strlcpy(reply->message, h->barred ? "the host has an address of this machine or of its link" :
+			code == CURLE_ABORTED_BY_CALLBACK ? "the connection was closed before an answer came" :
+			h->message[0] ? h->message : curl_easy_strerror(code), sizeof(reply->message));
+	reply->oversized = eo_buf_status(&h->body) == EO_TOO_LARGE;
+	if (!reply->oversized)
+		return;
+	curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &http_status);
+	reply->http_status = (int) http_status;
+	snprintf(reply->message, sizeof(reply->message), "the reply is larger than %zu bytes", h->body.max);
 }

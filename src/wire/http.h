@@ -25,12 +25,16 @@
 
 /*
  * Longest reply that is read.  An item has at most 409,600 bytes; the wire
- * spells a four-byte character in twelve (two \u escapes) and a two-byte one
- * in six, so three times that, and some room for names and braces.
+ * spells a control character in six (a \u escape), so six times that, and some
+ * room for names and braces.  An item of very many empty values can be longer.
  */
-#define EO_HTTP_MAX_REPLY (3 * 409600 + 65536)
+#define EO_HTTP_MAX_REPLY (6 * 409600 + 65536)
 
-/* The same of a page of a scan, which has at most a megabyte of items. */
+/*
+ * The same of a page of a scan, which has at most a megabyte of items.  The wire
+ * spells most texts in at most three times their bytes; if it takes more, smaller
+ * pages are asked for (commit/scan.c).
+ */
 #define EO_HTTP_MAX_PAGE (3 * 1048576 + 65536)
 
 /* Longest reply that brings credentials or a token. */
@@ -57,6 +61,8 @@ typedef struct EoHttpEndpoint
 	const char *url;			/* "https://host[:port]/", or with a path */
 	const char *ca_file;		/* NULL: the system's */
 	bool		plain_http;		/* the URL is http, and that is allowed */
+	bool		remote_only;	/* never connect to an address of this machine
+								 * or of its link */
 	int			connect_timeout_ms;
 } EoHttpEndpoint;
 
@@ -90,6 +96,12 @@ typedef struct EoHttpReply
 	 * took too long.  All of these may pass, unlike a bad certificate.
 	 */
 	bool		refused;
+
+	/*
+	 * EO_UNKNOWN: the reply is longer than what is read, and http_status is
+	 * its own.
+	 */
+	bool		oversized;
 	int			http_status;
 	const char *body;			/* borrowed until eo_http_finish() */
 	size_t		body_len;

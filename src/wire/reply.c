@@ -83,6 +83,18 @@ static const Meaning known_reasons[] = {
 	{"ValidationError", &cancelled},
 };
 
+/* Other codes that the service has, which decide nothing here. */
+static const char *const other_codes[] = {
+	"ValidationException", "TransactionCanceledException", "IdempotentParameterMismatchException",
+	"ItemCollectionSizeLimitExceededException", "DuplicateItemException", "DuplicateItem",
+	"ResourceInUseException", "ResourceNotFound", "TableNotFoundException", "TableInUseException",
+	"TableAlreadyExistsException", "SerializationException", "UnknownOperationException",
+	"InternalServerErrorException", "AccessDenied", "ServiceError", "InvalidAction",
+	"InvalidParameterValue", "MalformedHttpRequestException", "NotAuthorized", "OptInRequired",
+	"RequestAbortedException", "RequestEntityTooLargeException", "RequestTimeoutException",
+	"PolicyNotFoundException", "ExpiredIteratorException", "TrimmedDataAccessException",
+};
+
 static const EoReplyClass *look_up(const Meaning *table, size_t n, const char *code);
 static void set_texts(EoError *error, const char *code, const char *message);
 
@@ -188,6 +200,29 @@ eo_reply_read_reason(EoJsonValue *reason, EoError *error)
 
 	set_texts(error, eo_json_string(eo_json_get(reason, "Code"), &len),
 			  eo_json_string(eo_json_get(reason, "Message"), &len));
+}
+
+void
+eo_reply_keep_code(EoError *error)
+{
+	const char *told = eo_reply_code_told(error->code, true);
+
+	error->message[0] = '\0';
+	if (error->code[0] == '\0')
+		snprintf(error->message, sizeof(error->message), "HTTP status %d", error->http_status);
+	else if (told != error->code)
+		snprintf(error->code, sizeof(error->code), "%s", told);
+}
+
+const char *
+eo_reply_code_told(const char *code, bool known_only)
+{
+	bool		known = !known_only || LOOK_UP(codes, code) != NULL ||
+	LOOK_UP(known_reasons, code) != NULL;
+
+	for (size_t i = 0; !known && i < sizeof(other_codes) / sizeof(other_codes[0]); i++)
+		known = strcmp(code, other_codes[i]) == 0;
+	return known ? code : "an unknown code";
 }
 
 /* A text that is NULL stays as it is. */

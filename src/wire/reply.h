@@ -40,4 +40,13 @@ extern void eo_reply_read_error(EoJsonValue *root, EoError *error);
 /* The same of one reason of a cancelled transaction; a text that is not there stays. */
 extern void eo_reply_read_reason(EoJsonValue *reason, EoError *error);
 
+/*
+ * An endpoint may be anything, and what it says is not for whoever has named it: see
+ * EoClient.codes_only.  The first leaves of an error's texts what may be told.  The second
+ * returns the code of an error or of a reason as it may be told: if known_only, only one that
+ * the service is known to have.
+ */
+extern void eo_reply_keep_code(EoError *error);
+extern const char *eo_reply_code_told(const char *code, bool known_only);
+
 #endif							/* EO_WIRE_REPLY_H */

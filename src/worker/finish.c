@@ -663,7 +663,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	{
 		count(row, job->target->store->stats);
 		/* The reply to a transaction brings no record. */
-		if (answer->exists && !eo_action_item_is_pk(row->pk))
+		if (answer->exists && !answer->is_narrow && !eo_action_item_is_pk(row->pk))
 			eo_cache_put(job->target->store, job->digest, eo_store_record(answer), job->cache_mark);
 		dlist_push_tail(&rows.done, &job->node);
 		rows.ndone++;

@@ -496,6 +496,7 @@ next_together(EoBundle *bundle)
 		if (job->answer != NULL)
 		{
 			job->answer->user = job;
+			job->answer->may_narrow = true;
 			return job->answer;
 		}
 		eo_job_end(job);
@@ -551,6 +552,8 @@ start_job(EoWorkerJob *job)
 	if (job->answer == NULL)
 		return false;
 	job->answer->user = job;
+	/* No job needs the result of a record. */
+	job->answer->may_narrow = !job->contact;
 	job->sent_us = eo_clock_monotonic_us();
 	job->deadline_us = deadline_of(job);
 	eo_write_target_sent(job->target, job->kind->lane);

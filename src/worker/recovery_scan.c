@@ -401,6 +401,7 @@ static void
 take_finished(EoWindow *window, EoCall *call, void *arg)
 {
 	TableScan  *scan = recovery.active;
+	int64		units;
 
 	(void) window;
 	(void) arg;
@@ -409,6 +410,8 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	recovery.active = NULL;
 	if (call->error.status == EO_OK)
 		take_page(scan, call);
+	else if (eo_scan_narrow(&scan->pages, call, &units))
+		scan->due_us = recovery.sent_us + eo_scan_pause_us(units, eo_guc_recovery_scan);
 	else if (eo_write_target_is_refusal(&call->error) && change_identity(scan))
 		scan->due_us = 0;
 	else
@@ -516,8 +519,15 @@ take_item(TableScan *scan, EoJsonValue *item)
 	EoWorkerJob *job;
 	Leftover   *left;
 
-	if (pk == NULL || eo_record_read(layout, item, &r) != EO_OK || !r.has_origin ||
-		r.owner == NULL || (r.state != EO_STATE_COMMITTING && r.state != EO_STATE_IN_PROGRESS))
+	if (pk == NULL)
+		return;
+	if (eo_record_read(layout, item, &r) != EO_OK)
+	{
+		scan->pages.unreadable++;
+		return;
+	}
+	if (!r.has_origin || r.owner == NULL ||
+		(r.state != EO_STATE_COMMITTING && r.state != EO_STATE_IN_PROGRESS))
 		return;
 	eo_life_board_verdict(&scan->target, r.origin.life, &verdict);
 	if (verdict.relation == EO_LIFE_OTHER)
@@ -560,7 +570,10 @@ end_pass(TableScan *scan)
 			(errmsg("exactonce: table \"%s\" was scanned for what %s: %lld items",
 					scan->target.table, scan->lives == 0 ?
 					"late requests may have left" : "lives that are over have left",
-					(long long) scan->pages.items)));
+					(long long) scan->pages.items),
+			 scan->pages.unreadable > 0 ?
+			 errdetail("%lld of them cannot be read, because they are too long, or are no records of the server's layout.",
+					   (long long) scan->pages.unreadable) : 0));
 	scan->tells_us = scan->began_us;
 	tell(scan);
 	begin_pass(scan, scan->pass + 1);

@@ -125,6 +125,9 @@ sub new_node
 	my ($name, %how) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name, $how{install_path} ? (install_path => $how{install_path}) : ());
 	$node->init;
+	# Servers that no superuser owns lead to the engine, too.
+	$node->append_conf('postgresql.conf', sprintf "exactonce.allowed_endpoints = '%s'",
+		join ', ', map { s{^\w+://|/$}{}gr } @ENV{ 'EO_ENDPOINT', 'EO_ENGINE' });
 	$node->append_conf('postgresql.conf', $how{conf} // '');
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'exactonce'") unless $how{no_preload};
 	$node->start;

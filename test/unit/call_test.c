@@ -28,6 +28,9 @@ typedef struct Scripted
 #define SILENT {EO_UNKNOWN, 0, NULL, 0, 60000, 0, false}
 #define OK_REPLY {EO_OK, 200, "{}", 0, 1, 0, false}
 #define REFUSED(text) {EO_OK, 400, text, 0, 1, 0, false}
+#define TOO_LONG(http_status) {EO_UNKNOWN, http_status, too_long, 0, 1, 0, false}
+
+static const char too_long[] = "an answer that is not read to its end";
 
 static const Scripted *script;
 static int	played;
@@ -96,6 +99,7 @@ eo_http_wait(int64_t until_us, EoWaitMode mode)
 			clock_us = lands_us;
 		r->status = timed_out ? EO_UNKNOWN : s->status;
 		r->refused = s->refused;
+		r->oversized = s->body == too_long;
 		r->http_status = timed_out ? 0 : s->http_status;
 		r->body = s->body != NULL ? s->body : "";
 		r->body_len = strlen(r->body);
@@ -462,6 +466,52 @@ test_credentials(void)
 	client.credentials.access_key_id = "a";
 }
 
+/* Answers that are too long to be read: they have an item. */
+static void
+test_long_answers(void)
+{
+	EoError		e;
+	Scripted	read[] = {TOO_LONG(200)};
+	Scripted	refused[] = {TOO_LONG(400)};
+	Scripted	applied[] = {TOO_LONG(200), TOO_LONG(400)};
+	Scripted	failing[] = {TOO_LONG(502), OK_REPLY};
+
+	e = run(EO_GET_ITEM, read);
+	ok(e.status == EO_INVALID && e.attempts == 1, "a long item is definite for a read");
+	e = run(EO_SCAN, read);
+	ok(e.status == EO_INVALID && e.attempts == 1, "and a long page");
+	e = run(EO_UPDATE_ITEM, refused);
+	ok(e.status == EO_CONDITION_FAILED && e.attempts == 1, "a long item has refused a write");
+	e = run(EO_UPDATE_ITEM, applied);
+	ok(e.status == EO_CONDITION_FAILED && e.attempts == 2, "what was applied is refused the next time");
+	e = run(EO_GET_ITEM, failing);
+	ok(e.status == EO_OK && e.attempts == 2, "a long error of somebody between is none of DynamoDB");
+}
+
+/* Endpoints whose texts are not told. */
+static void
+test_codes_only(void)
+{
+	EoError		e;
+	Scripted	known[] = {REFUSED(FAILED("AccessDeniedException"))};
+	Scripted	odd[] = {REFUSED(FAILED("TopSecret"))};
+	Scripted	none[] = {REFUSED("{\"message\":\"secret\"}"), OK_REPLY};
+
+	client.codes_only = true;
+	client.max_attempts = 1;
+	e = run(EO_GET_ITEM, known);
+	is_string(e.code, "AccessDeniedException", "a code of DynamoDB is told");
+	is_string(e.message, "", "without its text");
+	e = run(EO_GET_ITEM, odd);
+	ok(e.status == EO_REFUSED, "a code that DynamoDB does not have is a refusal");
+	is_string(e.code, "an unknown code", "that is not told");
+	is_string(e.message, "", "nor its text");
+	e = run(EO_GET_ITEM, none);
+	is_string(e.message, "HTTP status 400", "without a code the status is told");
+	client.codes_only = false;
+	client.max_attempts = 4;
+}
+
 int
 main(void)
 {
@@ -484,6 +534,8 @@ main(void)
 	test_transactions();
 	test_clock();
 	test_credentials();
+	test_long_answers();
+	test_codes_only();
 	eo_sigv4_free(client.signer);
 	return done();
 }

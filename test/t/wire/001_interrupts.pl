@@ -7,6 +7,7 @@ use FindBin;
 use lib "$FindBin::Bin/..";
 use ExactOnce;
 use Test::More;
+use Time::HiRes qw(time);
 
 my ($moment, $longer) = map { paced($_) } '200ms', '500ms';
 my $node = new_node('interrupts', options => { request_timeout => '60s' });
@@ -64,6 +65,23 @@ foreach my $how (
 $sql->("SELECT idem_acquire('held', lease => '1 hour')");
 $out = run_script($node, "SET statement_timeout = '$longer'; SELECT idem_acquire('held', wait => '1 hour');");
 like($out, qr/57014/, 'statement_timeout ends a wait for the key of another run');
+
+# The digest of 30 MB.  A sequence that the same expression sets tells if it has come to its end.
+$sql->(<<'SQL');
+CREATE SEQUENCE ended;
+CREATE TABLE large AS SELECT runtime, replace(form, '?', repeat('É', 15000000))::json AS payload
+FROM (VALUES ('python', '"?"'), ('typescript', '{"?": 1}')) v (runtime, form);
+SQL
+foreach my $runtime ('python', 'typescript')
+{
+	my $digest = "idem_key_powertools('$runtime', payload)) FROM large WHERE runtime = '$runtime'";
+	my $began = time();
+	$sql->("SELECT length($digest");
+	my $short = int((time() - $began) * 100) . 'ms';
+	like(run_script($node, "SET statement_timeout = '$short';\nSELECT setval('ended', length($digest);\n"), qr/ERROR:  57014/,
+		"the digest for $runtime is cancelled");
+	is($sql->('SELECT is_called FROM ended'), 'f', "the digest for $runtime does not go on");
+}
 
 # without a timeout of the session the call ends at request_timeout
 $sql->(timeouts_sql('exactonce', request_timeout => '500ms'));
