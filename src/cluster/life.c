@@ -46,8 +46,6 @@
 #include "wire/clock.h"
 #include "wire/hex.h"
 
-#define MAX_LIVES 256
-
 /* A process that has ended without an answer keeps its turn for so long. */
 #define TURN_US INT64CONST(2000000)
 
@@ -94,7 +92,7 @@ typedef struct Lives
 	uint64		generations;	/* that were given to places */
 	uint32		high_life;		/* lives and places from here on were never */
 	uint32		high_place;		/* used */
-	Life		lives[MAX_LIVES];
+	Life		lives[EO_MAX_LIVES];
 	Place		places[EO_MAX_PLACES];
 } Lives;
 
@@ -185,7 +183,7 @@ new_life(void)
 static Life *
 unused_life(void)
 {
-	for (uint32 i = 0; i < MAX_LIVES; i++)
+	for (uint32 i = 0; i < EO_MAX_LIVES; i++)
 	{
 		if (lives->lives[i].status == UNUSED)
 			return &lives->lives[i];
@@ -298,7 +296,7 @@ eo_life_adopt(const void *old_memory)
 	const Lives *old = old_memory;
 
 	eo_runs_adopt(&old->runs);
-	for (uint32 i = 0; i < Min(old->high_life, MAX_LIVES); i++)
+	for (uint32 i = 0; i < Min(old->high_life, EO_MAX_LIVES); i++)
 	{
 		const Life *was = &old->lives[i];
 		Life	   *now = was->status != UNUSED ? new_life() : NULL;

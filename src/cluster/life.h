@@ -20,7 +20,8 @@
 #include "server/store.h"
 #include "wire/hex.h"
 
-/* The index of an EoPlaceRef is below this. */
+/* The lives of the cluster; and the index of an EoPlaceRef is below this. */
+#define EO_MAX_LIVES 256
 #define EO_MAX_PLACES 512
 
 typedef struct EoLife
