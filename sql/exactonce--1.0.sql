@@ -961,7 +961,7 @@ COMMENT ON VIEW @extschema@.exactonce_room IS
 COMMENT ON COLUMN @extschema@.exactonce_room.room IS 'the array: claims, texts of claims, targets of claims, second looks, lives, places, lives met, lives shown, lives settled, refused roles, circuits, service clocks, statistics, long calls';
 COMMENT ON COLUMN @extschema@.exactonce_room.size IS 'entries that it has room for';
 COMMENT ON COLUMN @extschema@.exactonce_room.database IS 'database whose entries they are; NULL: all entries of the array';
-COMMENT ON COLUMN @extschema@.exactonce_room.role IS 'role by which they were made, or which owns their servers (circuits, service clocks, statistics); NULL: superusers, or no role in particular';
+COMMENT ON COLUMN @extschema@.exactonce_room.role IS 'role by which they were made, or which owns their servers (places, circuits, service clocks, statistics); NULL: superusers, or no role in particular';
 COMMENT ON COLUMN @extschema@.exactonce_room.taken IS 'entries in use';
 COMMENT ON COLUMN @extschema@.exactonce_room.emptied_by IS 'what gives room back: the view that lists the entries, and the call';
 

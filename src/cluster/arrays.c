@@ -34,7 +34,6 @@ typedef struct Reading
 
 static void read_shares(Reading *r, const char *array, EoResource what, const char *emptied_by);
 static void read_lives(Reading *r);
-static void read_places(Reading *r);
 static void read_entries(Reading *r, const char *array, const EoEntries *all,
 						 const char *emptied_by);
 static void begin(Reading *r, const char *array, int64 size, const char *emptied_by);
@@ -44,6 +43,7 @@ int
 eo_array_read(EoArrayUse *uses)
 {
 	Reading		r = {.uses = uses};
+	EoEntries	places = eo_life_place_entries();
 	EoEntries	met = eo_life_watch_entries(EO_WATCHED_LIVES);
 	EoEntries	reports = eo_life_watch_entries(EO_WATCHED_REPORTS);
 	EoEntries	refusals = eo_life_watch_entries(EO_WATCHED_REFUSALS);
@@ -58,7 +58,7 @@ eo_array_read(EoArrayUse *uses)
 	read_shares(&r, "targets of claims", EO_RESOURCE_TARGETS, BY_SETTLING);
 	read_shares(&r, "second looks", EO_RESOURCE_LOOKS, "nothing: they make way for claims");
 	read_lives(&r);
-	read_places(&r);
+	read_entries(&r, "places", &places, "idem_drain(): the life is closed, and so are its places");
 	read_entries(&r, "lives met", &met, BY_ITSELF);
 	read_entries(&r, "lives shown", &reports, "exactonce_lives: idem_take_over(life)");
 	read_entries(&r, "lives settled", &settled, BY_ITSELF);
@@ -93,19 +93,6 @@ read_lives(Reading *r)
 	begin(r, "lives", EO_MAX_LIVES, "exactonce_lives: idem_take_over(life)");
 	while (eo_life_next_database(&cursor, &dboid))
 		note(r, dboid, InvalidOid, 1);
-}
-
-static void
-read_places(Reading *r)
-{
-	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	uint32		cursor = 0;
-	bool		current;
-	const EoPlace *place;
-
-	begin(r, "places", EO_MAX_PLACES, "idem_drain(): the life is closed, and so are its places");
-	while ((place = eo_life_next_place_locked(InvalidOid, &cursor, &current)) != NULL)
-		note(r, place->target.dboid, place->target.userid, 1);
 }
 
 /* Those of circuits and statistics may change meanwhile, because other locks are for them. */

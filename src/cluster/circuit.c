@@ -236,7 +236,10 @@ find_or_make(const EoClient *client)
 EoEntries
 eo_circuit_entries(void)
 {
-	return (EoEntries) {shared->circuits, sizeof(Circuit), MAX_CIRCUITS, stay_of};
+	return (EoEntries)
+	{
+		shared->circuits, sizeof(Circuit), MAX_CIRCUITS, stay_of
+	};
 }
 
 /* One that is open keeps calls from waiting; with failures it may be about to. */
@@ -245,9 +248,9 @@ stay_of(const EoEntry *entry, bool own)
 {
 	const Circuit *c = (const Circuit *) entry;
 
-	if (pg_atomic_read_u32((pg_atomic_uint32 *) &c->failures) == 0)
+	if (pg_atomic_read_u32((pg_atomic_uint32 *) & c->failures) == 0)
 		return EO_ENTRY_GOES;
-	return own || pg_atomic_read_u32((pg_atomic_uint32 *) &c->open) == 0 ? EO_ENTRY_GOES_LAST :
+	return own || pg_atomic_read_u32((pg_atomic_uint32 *) & c->open) == 0 ? EO_ENTRY_GOES_LAST :
 		EO_ENTRY_STAYS;
 }
 

@@ -41,6 +41,7 @@
 #include "cluster/slot_views.h"
 #include "cluster/target.h"
 #include "miscadmin.h"
+#include "server/entries.h"
 #include "server/guc.h"
 #include "server/store.h"
 #include "wire/clock.h"
@@ -80,6 +81,7 @@ typedef struct Life
 
 typedef struct Place
 {
+	EoEntry		entry;			/* its role is the tenant of the target */
 	uint64		generation;		/* 0: unused */
 	uint32		life;			/* index */
 	int64		turn_until_us;	/* monotonic: a process writes the item */
@@ -100,6 +102,8 @@ static Lives *lives;
 
 static Life *next_life(uint32 *cursor);
 static Life *unused_life(void);
+static Place *clear_place(Place *p);
+static void free_place(Place *p);
 static Place *find_place(const Life *life, const EoTarget *target);
 
 /* ----- a start ----- */
@@ -191,21 +195,27 @@ unused_life(void)
 	return NULL;
 }
 
+/* A place of this database, in the share of its tenant (entries.c).  NULL: that is used up. */
 static Place *
-new_place(void)
+new_place(const EoTarget *target)
 {
-	for (uint32 i = 0; i < EO_MAX_PLACES; i++)
-	{
-		Place	   *p = &lives->places[i];
+	EoEntries	all = eo_life_place_entries();
+	Place	   *p = eo_entries_take_share(&all, target->dboid, target->tenant);
 
-		if (p->generation != 0)
-			continue;
-		lives->high_place = Max(lives->high_place, i + 1);
-		memset(p, 0, sizeof(Place));
-		p->place.ref.index = i;
-		return p;
-	}
-	return NULL;
+	return p != NULL ? clear_place(p) : NULL;
+}
+
+static Place *
+clear_place(Place *p)
+{
+	EoEntry		entry = p->entry;
+	uint32		i = (uint32) (p - lives->places);
+
+	lives->high_place = Max(lives->high_place, i + 1);
+	memset(p, 0, sizeof(Place));
+	p->entry = entry;
+	p->place.ref.index = i;
+	return p;
 }
 
 /* The last step of making a place. */
@@ -239,8 +249,15 @@ drop_life(Life *life)
 	Place	   *p;
 
 	while ((p = find_place(life, NULL)) != NULL)
-		p->generation = 0;
+		free_place(p);
 	life->status = UNUSED;
+}
+
+static void
+free_place(Place *p)
+{
+	p->generation = 0;
+	p->entry.dboid = InvalidOid;
 }
 
 /* The place of a life for a table, or for any (NULL).  NULL: there is none. */
@@ -267,11 +284,13 @@ find_place(const Life *life, const EoTarget *target)
 static void
 adopt_place(const Place *old, const Life *life)
 {
-	bool		may_exist = old->place.open || old->place.sent;
-	Place	   *p = may_exist && !old->place.retired ? new_place() : NULL;
+	Place	   *p = &lives->places[lives->high_place];
 
-	if (p == NULL)
+	if ((!old->place.open && !old->place.sent) || old->place.retired ||
+		lives->high_place == EO_MAX_PLACES)
 		return;
+	p->entry = old->entry;
+	(void) clear_place(p);
 	p->place.target = old->place.target;
 	p->place.target.url[sizeof(p->place.target.url) - 1] = '\0';
 	p->place.target.region[sizeof(p->place.target.region) - 1] = '\0';
@@ -349,7 +368,7 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 	{
 		bool		home = find_place(life, NULL) == NULL;
 
-		p = new_place();
+		p = new_place(target);
 		if (p == NULL)
 			return false;
 		p->place.target = *target;
@@ -361,6 +380,35 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 	*ref = p->place.ref;
 	*open = p->place.open;
 	return true;
+}
+
+bool
+eo_life_database_has_place(Oid dboid)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	EoEntries	all = eo_life_place_entries();
+
+	return eo_entries_share(&all, dboid) > eo_entries_count(&all, dboid);
+}
+
+/* A request that may have made the item, and another process that writes it, keep the place. */
+void
+eo_life_leave_place(EoPlaceRef ref)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Place	   *p = place_of(ref);
+	bool		in_doubt = false;
+
+	if (p == NULL || p->place.open)
+		return;
+	for (int i = 0; i < MAX_NONCES; i++)
+	{
+		const Nonce *n = &life_of(p)->nonces[i];
+
+		in_doubt |= n->sent_us > 0 && n->place == p->generation;
+	}
+	if (!in_doubt)
+		free_place(p);
 }
 
 bool
@@ -429,7 +477,7 @@ find_nonce(Life *life, const Place *p, int64 seen_beat)
 	return NULL;
 }
 
-void
+bool
 eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int64 *sent_us)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
@@ -437,7 +485,7 @@ eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int6
 	Nonce	   *n;
 
 	if (p == NULL)
-		return;
+		return false;
 	n = find_nonce(life_of(p), p, seen_beat);
 	if (n == NULL)
 	{
@@ -453,6 +501,7 @@ eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int6
 	*sent_us = n->sent_us;
 	p->place.sent = true;
 	p->place.sent_beat = Max(p->place.sent_beat, beat);
+	return true;
 }
 
 void
@@ -722,4 +771,13 @@ eo_life_reopen(const uint8 *id)
 
 	if (life != NULL && life->status == BARRED)
 		life->status = CURRENT;
+}
+
+EoEntries
+eo_life_place_entries(void)
+{
+	return (EoEntries)
+	{
+		lives->places, sizeof(Place), EO_MAX_PLACES, NULL
+	};
 }

@@ -88,15 +88,30 @@ eo_life_watch_entries(EoWatchedKind kind)
 	switch (kind)
 	{
 		case EO_WATCHED_LIVES:
-			return (EoEntries) {watches->watched, sizeof(Watched), MAX_WATCHED, NULL};
+			return (EoEntries)
+			{
+				watches->watched, sizeof(Watched), MAX_WATCHED, NULL
+			};
 		case EO_WATCHED_REPORTS:
-			return (EoEntries) {watches->reports, sizeof(Report), MAX_REPORTS, NULL};
+			return (EoEntries)
+			{
+				watches->reports, sizeof(Report), MAX_REPORTS, NULL
+			};
 		case EO_WATCHED_REFUSALS:
-			return (EoEntries) {watches->refusals, sizeof(Refusal), MAX_REFUSALS, NULL};
+			return (EoEntries)
+			{
+				watches->refusals, sizeof(Refusal), MAX_REFUSALS, NULL
+			};
 		case EO_WATCHED_SETTLED:
-			return (EoEntries) {watches->settled, sizeof(Settled), MAX_SETTLED, stay_of_settled};
+			return (EoEntries)
+			{
+				watches->settled, sizeof(Settled), MAX_SETTLED, stay_of_settled
+			};
 	}
-	return (EoEntries) {0};
+	return (EoEntries)
+	{
+		0
+	};
 }
 
 static bool
@@ -225,7 +240,10 @@ eo_life_watch_settles(const EoTarget *target, const uint8 *id)
 	EoEntries	all = eo_life_watch_entries(EO_WATCHED_SETTLED);
 	Settled    *s = take_for(&all, target);
 
-	/* If there is none, whoever waits is told that it takes longer, and asks again. */
+	/*
+	 * If there is none, whoever waits is told that it takes longer, and asks
+	 * again.
+	 */
 	if (s == NULL)
 		return;
 	s->target = *target;

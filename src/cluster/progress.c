@@ -79,7 +79,10 @@ eo_progress_begin(const char *activity, Oid serverid, int64 total)
 EoEntries
 eo_progress_entries(void)
 {
-	return (EoEntries) {entries, sizeof(Entry), MAX_ENTRIES, NULL};
+	return (EoEntries)
+	{
+		entries, sizeof(Entry), MAX_ENTRIES, NULL
+	};
 }
 
 void

@@ -119,5 +119,8 @@ find(const EoClient *client)
 EoEntries
 eo_service_clock_entries(void)
 {
-	return (EoEntries) {clocks, sizeof(ServiceClock), MAX_CLOCKS, NULL};
+	return (EoEntries)
+	{
+		clocks, sizeof(ServiceClock), MAX_CLOCKS, NULL
+	};
 }

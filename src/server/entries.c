@@ -123,6 +123,12 @@ is_greater(const Weight *a, const Weight *b)
 /* ----- shares that are set aside ----- */
 
 int
+eo_entries_count(const EoEntries *all, Oid dboid)
+{
+	return count(all, dboid, NULL);
+}
+
+int
 eo_entries_share(const EoEntries *all, Oid dboid)
 {
 	return (count(all, InvalidOid, NULL) + count(all, dboid, NULL)) / 2;
@@ -134,7 +140,7 @@ eo_entries_take_share(const EoEntries *all, Oid dboid, Oid roleid)
 	int			left = eo_entries_share(all, dboid) - count(all, dboid, NULL);
 	int			of_role = count(all, dboid, &roleid);
 
-	if (left <= 0 || of_role >= Max(1, (of_role + left) / 2))
+	if (left <= 0 || (OidIsValid(roleid) && of_role >= Max(1, (of_role + left) / 2)))
 		return NULL;
 	return use(free_entry(all), dboid, roleid);
 }

@@ -47,11 +47,13 @@ extern void *eo_entries_take(const EoEntries *all, Oid dboid, Oid roleid);
 
 /*
  * For arrays whose entries never make way: take a free one.  A database may have half of what the
- * others leave, and a role half of what the other roles leave of that.  NULL: there is none.
+ * others leave, and a role half of what the other roles leave of that; superusers all of that.
+ * NULL: there is none.
  */
 extern void *eo_entries_take_share(const EoEntries *all, Oid dboid, Oid roleid);
 
-/* How many entries may a database have, if it may have half of what the others leave? */
+/* How many entries does a database have, and how many if it may have half of what others leave? */
+extern int	eo_entries_count(const EoEntries *all, Oid dboid);
 extern int	eo_entries_share(const EoEntries *all, Oid dboid);
 
 /* The entry with that number. */

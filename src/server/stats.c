@@ -54,8 +54,8 @@
 
 typedef struct Entry
 {
-	EoEntry		entry;			/* its role owns the server; that of all others
-								 * is free */
+	EoEntry		entry;			/* its role owns the server; that of all
+								 * others is free */
 	Oid			serverid;
 	char		name[NAMEDATALEN];
 	TimestampTz since;
@@ -301,7 +301,10 @@ eo_stats_of(Oid serverid, const char *name, Oid owner)
 EoEntries
 eo_stats_entries(void)
 {
-	return (EoEntries) {memory->entries, sizeof(Entry), MAX_ENTRIES, NULL};
+	return (EoEntries)
+	{
+		memory->entries, sizeof(Entry), MAX_ENTRIES, NULL
+	};
 }
 
 bool
