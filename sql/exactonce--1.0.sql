@@ -696,7 +696,7 @@ CREATE VIEW @extschema@.exactonce_progress AS
 	FROM @extschema@.exactonce_lives l
 	WHERE l.scanned IS NOT NULL;
 COMMENT ON VIEW @extschema@.exactonce_progress IS
-'long work that goes on in this database: calls for many keys or actions, lists, audits (256 calls at most are shown), and recovery scans of the worker';
+'long work that goes on in this database: calls for many keys or actions, lists, audits (a role is shown with 256 calls at least, if there is no other), and recovery scans of the worker';
 COMMENT ON COLUMN @extschema@.exactonce_progress.pid IS 'process; NULL: the worker';
 COMMENT ON COLUMN @extschema@.exactonce_progress.server IS 'name of the foreign server; NULL: of a recovery scan';
 COMMENT ON COLUMN @extschema@.exactonce_progress.activity IS 'name of the function that was called, or "recovery scan"';
@@ -934,6 +934,36 @@ COMMENT ON COLUMN @extschema@.exactonce_health.max_claims IS 'claims for which t
 COMMENT ON COLUMN @extschema@.exactonce_health.claims IS 'claims that are in it, those of all databases in all states';
 COMMENT ON COLUMN @extschema@.exactonce_health.fullest_share IS 'the greatest part of its share of the claim table that a role has taken; from 1 on its claims are refused';
 COMMENT ON COLUMN @extschema@.exactonce_health.lost_claims IS 'claims of the cluster that heartbeats have found lost to another run, since the file exactonce_claims was made';
+
+CREATE FUNCTION exactonce_internal.room_of_cluster(
+	OUT room pg_catalog.text,
+	OUT size pg_catalog.int8,
+	OUT database pg_catalog.oid,
+	OUT role pg_catalog.oid,
+	OUT taken pg_catalog.int8,
+	OUT emptied_by pg_catalog.text)
+RETURNS SETOF pg_catalog.record
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'eo_room_of_cluster';
+COMMENT ON FUNCTION exactonce_internal.room_of_cluster() IS
+'how full the arrays in shared memory are; the view exactonce_room is made of it';
+
+CREATE VIEW @extschema@.exactonce_room AS
+	SELECT c.room, c.size,
+		CASE WHEN c.database IS NOT NULL THEN COALESCE(d.datname::pg_catalog.text, pg_catalog.concat('(dropped: ', c.database, ')')) END AS database,
+		CASE WHEN c.role OPERATOR(pg_catalog.<>) 0::pg_catalog.oid THEN COALESCE(r.rolname::pg_catalog.text, pg_catalog.concat('(dropped: ', c.role, ')')) END AS role,
+		c.taken, c.emptied_by
+	FROM exactonce_internal.room_of_cluster() c
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
+	LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.role;
+COMMENT ON VIEW @extschema@.exactonce_room IS
+'what fills the shared memory of this cluster: a row for each array, and one for each role of a database that has a part of it. docs/security.md says what the shares are, and what happens when an array is full';
+COMMENT ON COLUMN @extschema@.exactonce_room.room IS 'the array: claims, texts of claims, targets of claims, second looks, lives, places, lives met, lives shown, lives settled, refused roles, circuits, service clocks, statistics, long calls';
+COMMENT ON COLUMN @extschema@.exactonce_room.size IS 'entries that it has room for';
+COMMENT ON COLUMN @extschema@.exactonce_room.database IS 'database whose entries they are; NULL: all entries of the array';
+COMMENT ON COLUMN @extschema@.exactonce_room.role IS 'role by which they were made, or which owns their servers (places, circuits, service clocks, statistics); NULL: superusers, or no role in particular';
+COMMENT ON COLUMN @extschema@.exactonce_room.taken IS 'entries in use';
+COMMENT ON COLUMN @extschema@.exactonce_room.emptied_by IS 'what gives room back: the view that lists the entries, and the call';
 
 CREATE FUNCTION exactonce_internal.credentials_of_cluster(
 	OUT profile pg_catalog.text,
@@ -1228,6 +1258,7 @@ BEGIN
 					'@extschema@.exactonce_stats_histograms'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_circuits'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_health'::pg_catalog.regclass::pg_catalog.oid,
+					'@extschema@.exactonce_room'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_credentials'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_pending'::pg_catalog.regclass::pg_catalog.oid,
 					'@extschema@.exactonce_in_doubt'::pg_catalog.regclass::pg_catalog.oid]))
@@ -1248,11 +1279,11 @@ BEGIN
 END
 $rights$;
 
-GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_circuits, @extschema@.exactonce_health, @extschema@.exactonce_credentials, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
+GRANT SELECT ON @extschema@.exactonce_claims, @extschema@.exactonce_lives, @extschema@.exactonce_progress, @extschema@.exactonce_circuits, @extschema@.exactonce_health, @extschema@.exactonce_room, @extschema@.exactonce_credentials, @extschema@.exactonce_pending, @extschema@.exactonce_in_doubt TO pg_monitor;
 GRANT SELECT ON @extschema@.exactonce_stats, @extschema@.exactonce_stats_details, @extschema@.exactonce_stats_histograms TO PUBLIC;
 
 -- A view calls its functions with the rights of whoever reads it.  Without rights on their schema nobody else can.
-GRANT EXECUTE ON FUNCTION exactonce_internal.claims_of_cluster, exactonce_internal.lives_of_cluster, exactonce_internal.progress_of_cluster, exactonce_internal.circuits_of_cluster, exactonce_internal.health_of_database, exactonce_internal.credentials_of_cluster, exactonce_internal.key_of_record, exactonce_internal.waits_for TO pg_monitor;
+GRANT EXECUTE ON FUNCTION exactonce_internal.claims_of_cluster, exactonce_internal.lives_of_cluster, exactonce_internal.progress_of_cluster, exactonce_internal.circuits_of_cluster, exactonce_internal.health_of_database, exactonce_internal.room_of_cluster, exactonce_internal.credentials_of_cluster, exactonce_internal.key_of_record, exactonce_internal.waits_for TO pg_monitor;
 GRANT EXECUTE ON FUNCTION exactonce_internal.stats_of_cluster, exactonce_internal.stats_details_of_cluster, exactonce_internal.stats_histograms_of_cluster TO PUBLIC;
 
 GRANT EXECUTE ON FUNCTION @extschema@.idem_check(pg_catalog.text) TO pg_monitor;

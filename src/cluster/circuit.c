@@ -17,15 +17,17 @@
  * caller is let through.  A worker does not ask for an endpoint that nobody has called
  * for WANTED_US, because its server may have another one by now.
  *
- * Servers share a circuit if they have the same endpoint, ca_file and timeouts.  So the
- * owner of a server with timeouts that are too short to be kept disturbs nobody else.
- * If there is no room for another circuit, it takes the place of one that answers, or
- * else of the one that nobody has called for the longest time.
+ * Servers share a circuit if they have the same endpoint, ca_file and timeouts, and either all
+ * are owned by superusers, or all by one other role.  So the owner of a server with timeouts that
+ * are too short to be kept, or with a name that he has led elsewhere, disturbs nobody else.
+ * If there is no room for another circuit one makes way (server/entries.c), but never one of
+ * another role that is open.  If there is none, calls are made without a circuit.
  *
  * This is ordinary shared memory: it begins anew with every start of the server, and
  * with every restart after a crash.  A call that finds its circuit closed, and an
  * answer when there were no failures, read and write atomics only.  All else is under
- * a spinlock, which is held for some hundred instructions.  A process keeps a pointer
+ * a spinlock, which is held for some hundred instructions, and for some microseconds if a circuit
+ * has to make way for another.  A process keeps a pointer
  * to the circuit of a client for as long as version is unchanged.  The circuit may be
  * replaced after that look, so its id is compared again under the lock.
  *
@@ -38,6 +40,7 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "server/entries.h"
 #include "server/guc.h"
 #include "server/moment.h"
 #include "server/store.h"
@@ -67,6 +70,8 @@
 
 typedef struct Circuit
 {
+	EoEntry		entry;			/* under the lock */
+
 	/* Changed under the lock, read without it. */
 	pg_atomic_uint32 failures;	/* in a row; 0: the service answers */
 	pg_atomic_uint32 open;
@@ -100,6 +105,7 @@ typedef struct Circuits
 
 static Circuits *shared;
 
+static EoEntryStay stay_of(const EoEntry *entry, bool own);
 static bool enter(EoClient *client, EoError *error);
 static void note_answer(EoClient *client);
 static void note_failure(EoClient *client, int64 started_us, const EoError *error);
@@ -148,12 +154,7 @@ id_of(EoClient *client)
 	{
 		uint64		id = (uint64) client->request_timeout_ms << 32 | (uint32) e->connect_timeout_ms;
 
-		/*
-		 * Servers that no superuser owns have circuits of their own: they may
-		 * not connect to all addresses, and do not see what others are told.
-		 */
-		id ^= client->codes_only ? UINT64CONST(1) << 63 : 0;
-		id = hash_text(e->url, id);
+		id = hash_text(e->url, hash_bytes_uint32_extended(client->tenant, id));
 		if (e->ca_file != NULL)
 			id = hash_text(e->ca_file, id);
 		client->circuit_id = id != 0 ? id : 1;
@@ -207,40 +208,20 @@ close_circuit(Circuit *c)
 }
 
 /*
- * The circuit whose place another one takes: one that answers before one that does not,
- * and the oldest of these.  The caller must hold the lock.
+ * The circuit of a client, made if there is none; NULL: there is no room.  The caller must hold
+ * the lock.
  */
-static Circuit *
-victim(void)
-{
-	Circuit    *oldest = NULL;
-	bool		oldest_fails = true;
-	int64		oldest_us = PG_INT64_MAX;
-
-	for (int i = 0; i < MAX_CIRCUITS; i++)
-	{
-		Circuit    *c = &shared->circuits[i];
-		bool		fails = pg_atomic_read_u32(&c->failures) != 0;
-		int64		last_us = fails ? c->called_us : (int64) pg_atomic_read_u64(&c->answered_us);
-
-		if ((fails && !oldest_fails) || (fails == oldest_fails && last_us >= oldest_us))
-			continue;
-		oldest = c;
-		oldest_fails = fails;
-		oldest_us = last_us;
-	}
-	return oldest;
-}
-
-/* The circuit of a client, made if there is none.  The caller must hold the lock. */
 static Circuit *
 find_or_make(const EoClient *client)
 {
+	EoEntries	all = eo_circuit_entries();
 	Circuit    *c = search(client->circuit_id);
 
 	if (c != NULL)
 		return c;
-	c = victim();
+	c = eo_entries_take(&all, MyDatabaseId, client->tenant);
+	if (c == NULL)
+		return NULL;
 	close_circuit(c);
 	c->id = client->circuit_id;
 	c->answered = false;
@@ -250,6 +231,27 @@ find_or_make(const EoClient *client)
 	pg_atomic_write_u64(&c->answered_us, eo_clock_monotonic_us());
 	pg_atomic_fetch_add_u32(&shared->version, 1);
 	return c;
+}
+
+EoEntries
+eo_circuit_entries(void)
+{
+	return (EoEntries)
+	{
+		shared->circuits, sizeof(Circuit), MAX_CIRCUITS, stay_of
+	};
+}
+
+/* One that is open keeps calls from waiting; with failures it may be about to. */
+static EoEntryStay
+stay_of(const EoEntry *entry, bool own)
+{
+	const Circuit *c = (const Circuit *) entry;
+
+	if (pg_atomic_read_u32((pg_atomic_uint32 *) & c->failures) == 0)
+		return EO_ENTRY_GOES;
+	return own || pg_atomic_read_u32((pg_atomic_uint32 *) & c->open) == 0 ? EO_ENTRY_GOES_LAST :
+		EO_ENTRY_STAYS;
 }
 
 /* ----- calls ----- */
@@ -350,7 +352,9 @@ note_answer(EoClient *client)
 	if (c == NULL)
 	{
 		SpinLockAcquire(&shared->lock);
-		find_or_make(client)->answered = true;
+		c = find_or_make(client);
+		if (c != NULL)
+			c->answered = true;
 		SpinLockRelease(&shared->lock);
 		return;
 	}
@@ -403,16 +407,19 @@ static void
 note_failure(EoClient *client, int64 started_us, const EoError *error)
 {
 	int64		now_us = eo_clock_monotonic_us();
-	bool		opened;
+	bool		opened = false;
 	Circuit    *c;
 	Circuit		copy;
 
 	(void) id_of(client);
 	SpinLockAcquire(&shared->lock);
 	c = find_or_make(client);
-	opened = count_failure(c, client, started_us, now_us);
-	strlcpy(c->why, error->code[0] != '\0' ? error->code : error->message, sizeof(c->why));
-	copy = *c;
+	if (c != NULL)
+	{
+		opened = count_failure(c, client, started_us, now_us);
+		strlcpy(c->why, error->code[0] != '\0' ? error->code : error->message, sizeof(c->why));
+		copy = *c;
+	}
 	SpinLockRelease(&shared->lock);
 	if (!opened)
 		return;

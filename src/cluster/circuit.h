@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "cluster/memory.h"
+#include "server/entries.h"
 #include "utils/timestamp.h"
 #include "wire/client.h"
 #include "wire/status.h"
@@ -49,6 +50,9 @@ extern bool eo_circuit_take_turn(EoClient *client, int64 *due_us);
 
 /* Report on the circuit of this client; false: there is none yet. */
 extern bool eo_circuit_look(EoClient *client, EoCircuitReport *report);
+
+/* For the view exactonce_room.  No lock is held: another process may change an entry meanwhile. */
+extern EoEntries eo_circuit_entries(void);
 
 /* The next circuit; *cursor begins with 0.  False: there is none. */
 extern bool eo_circuit_walk(uint32 *cursor, EoCircuitReport *report);

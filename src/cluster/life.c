@@ -42,12 +42,11 @@
 #include "cluster/slot_views.h"
 #include "cluster/target.h"
 #include "miscadmin.h"
+#include "server/entries.h"
 #include "server/guc.h"
 #include "server/store.h"
 #include "wire/clock.h"
 #include "wire/hex.h"
-
-#define MAX_LIVES 256
 
 /* A process that has ended without an answer keeps its turn for so long. */
 #define TURN_US INT64CONST(2000000)
@@ -84,6 +83,7 @@ typedef struct Life
 
 typedef struct Place
 {
+	EoEntry		entry;			/* its role is the tenant of the target */
 	uint64		generation;		/* 0: unused */
 	uint32		life;			/* index */
 	int64		turn_until_us;	/* monotonic: a process writes the item */
@@ -96,7 +96,7 @@ typedef struct Lives
 	uint64		generations;	/* that were given to places */
 	uint32		high_life;		/* lives and places from here on were never */
 	uint32		high_place;		/* used */
-	Life		lives[MAX_LIVES];
+	Life		lives[EO_MAX_LIVES];
 	Place		places[EO_MAX_PLACES];
 } Lives;
 
@@ -104,6 +104,8 @@ static Lives *lives;
 
 static Life *next_life(uint32 *cursor);
 static Life *unused_life(void);
+static Place *clear_place(Place *p);
+static void free_place(Place *p);
 static Place *find_place(const Life *life, const EoTarget *target);
 
 /* ----- a start ----- */
@@ -187,7 +189,7 @@ new_life(void)
 static Life *
 unused_life(void)
 {
-	for (uint32 i = 0; i < MAX_LIVES; i++)
+	for (uint32 i = 0; i < EO_MAX_LIVES; i++)
 	{
 		if (lives->lives[i].status == UNUSED)
 			return &lives->lives[i];
@@ -195,21 +197,27 @@ unused_life(void)
 	return NULL;
 }
 
+/* A place of this database, in the share of its tenant (entries.c).  NULL: that is used up. */
 static Place *
-new_place(void)
+new_place(const EoTarget *target)
 {
-	for (uint32 i = 0; i < EO_MAX_PLACES; i++)
-	{
-		Place	   *p = &lives->places[i];
+	EoEntries	all = eo_life_place_entries();
+	Place	   *p = eo_entries_take_share(&all, target->dboid, target->tenant);
 
-		if (p->generation != 0)
-			continue;
-		lives->high_place = Max(lives->high_place, i + 1);
-		memset(p, 0, sizeof(Place));
-		p->place.ref.index = i;
-		return p;
-	}
-	return NULL;
+	return p != NULL ? clear_place(p) : NULL;
+}
+
+static Place *
+clear_place(Place *p)
+{
+	EoEntry		entry = p->entry;
+	uint32		i = (uint32) (p - lives->places);
+
+	lives->high_place = Max(lives->high_place, i + 1);
+	memset(p, 0, sizeof(Place));
+	p->entry = entry;
+	p->place.ref.index = i;
+	return p;
 }
 
 /* The last step of making a place. */
@@ -243,8 +251,15 @@ drop_life(Life *life)
 	Place	   *p;
 
 	while ((p = find_place(life, NULL)) != NULL)
-		p->generation = 0;
+		free_place(p);
 	life->status = UNUSED;
+}
+
+static void
+free_place(Place *p)
+{
+	p->generation = 0;
+	p->entry.dboid = InvalidOid;
 }
 
 /* The place of a life for a table, or for any (NULL).  NULL: there is none. */
@@ -271,11 +286,13 @@ find_place(const Life *life, const EoTarget *target)
 static void
 adopt_place(const Place *old, const Life *life)
 {
-	bool		may_exist = old->place.open || old->place.sent;
-	Place	   *p = may_exist && !old->place.retired ? new_place() : NULL;
+	Place	   *p = &lives->places[lives->high_place];
 
-	if (p == NULL)
+	if ((!old->place.open && !old->place.sent) || old->place.retired ||
+		lives->high_place == EO_MAX_PLACES)
 		return;
+	p->entry = old->entry;
+	(void) clear_place(p);
 	p->place.target = old->place.target;
 	p->place.target.url[sizeof(p->place.target.url) - 1] = '\0';
 	p->place.target.region[sizeof(p->place.target.region) - 1] = '\0';
@@ -300,7 +317,7 @@ eo_life_adopt(const void *old_memory)
 	const Lives *old = old_memory;
 
 	eo_runs_adopt(&old->runs);
-	for (uint32 i = 0; i < Min(old->high_life, MAX_LIVES); i++)
+	for (uint32 i = 0; i < Min(old->high_life, EO_MAX_LIVES); i++)
 	{
 		const Life *was = &old->lives[i];
 		Life	   *now = was->status != UNUSED ? new_life() : NULL;
@@ -353,7 +370,7 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 	{
 		bool		home = find_place(life, NULL) == NULL;
 
-		p = new_place();
+		p = new_place(target);
 		if (p == NULL)
 			return false;
 		p->place.target = *target;
@@ -365,6 +382,35 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 	*ref = p->place.ref;
 	*open = p->place.open;
 	return true;
+}
+
+bool
+eo_life_database_has_place(Oid dboid)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	EoEntries	all = eo_life_place_entries();
+
+	return eo_entries_share(&all, dboid) > eo_entries_count(&all, dboid);
+}
+
+/* A request that may have made the item, and another process that writes it, keep the place. */
+void
+eo_life_leave_place(EoPlaceRef ref)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Place	   *p = place_of(ref);
+	bool		in_doubt = false;
+
+	if (p == NULL || p->place.open)
+		return;
+	for (int i = 0; i < MAX_NONCES; i++)
+	{
+		const Nonce *n = &life_of(p)->nonces[i];
+
+		in_doubt |= n->sent_us > 0 && n->place == p->generation;
+	}
+	if (!in_doubt)
+		free_place(p);
 }
 
 bool
@@ -433,7 +479,7 @@ find_nonce(Life *life, const Place *p, int64 seen_beat)
 	return NULL;
 }
 
-void
+bool
 eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int64 *sent_us)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
@@ -441,7 +487,7 @@ eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int6
 	Nonce	   *n;
 
 	if (p == NULL)
-		return;
+		return false;
 	n = find_nonce(life_of(p), p, seen_beat);
 	if (n == NULL)
 	{
@@ -459,6 +505,7 @@ eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int6
 	*sent_us = n->sent_us;
 	p->place.sent = true;
 	p->place.sent_beat = Max(p->place.sent_beat, beat);
+	return true;
 }
 
 void
@@ -725,4 +772,13 @@ eo_life_reopen(const uint8 *id)
 
 	if (life != NULL && life->status == BARRED)
 		life->status = CURRENT;
+}
+
+EoEntries
+eo_life_place_entries(void)
+{
+	return (EoEntries)
+	{
+		lives->places, sizeof(Place), EO_MAX_PLACES, NULL
+	};
 }

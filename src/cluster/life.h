@@ -17,11 +17,13 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "server/entries.h"
 #include "server/store.h"
 #include "wire/hex.h"
 
-/* The index of an EoPlaceRef is below this. */
-#define EO_MAX_PLACES 512
+/* The lives of the cluster; and the index of an EoPlaceRef is below this. */
+#define EO_MAX_LIVES 256
+#define EO_MAX_PLACES 1024
 
 typedef struct EoLife
 {
@@ -67,10 +69,17 @@ extern bool eo_life_is_current(Oid dboid, const uint8 *id);
 
 /*
  * Find or enter the place of the current life for a table.  Sets *ref, and *open if
- * its item is there already.  False: there is no current life, or no room.
+ * its item is there already.  False: there is no current life, or no room: that is what the
+ * tenant of the target may have, or the database.
  */
 extern bool eo_life_enter_place(const EoTarget *target, const uint8 *life, EoPlaceRef *ref,
 								bool *open);
+
+/* May the database have more places? */
+extern bool eo_life_database_has_place(Oid dboid);
+
+/* The item could not be made: give the place back, unless a request may still make it. */
+extern void eo_life_leave_place(EoPlaceRef ref);
 
 /* Is this an open place of a current life? */
 extern bool eo_life_place_is_open(EoPlaceRef ref);
@@ -83,9 +92,10 @@ extern int64 eo_life_lease_age_us(EoPlaceRef ref);
  * Note a nonce of the place's life before it is sent, with the beat that it goes with and the
  * one that this goes on from; say that it was not sent after all; and ask whether a nonce was
  * noted with such a beat (negative: any), and when.  If another copy of the beat may be under
- * way its nonce is to be used: then *nonce and *sent_us are those of the first copy.
+ * way its nonce is to be used: then *nonce and *sent_us are those of the first copy.  Without a
+ * place (false) nothing may be sent.
  */
-extern void eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce,
+extern bool eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce,
 							int64 *sent_us);
 extern void eo_life_not_sent(EoPlaceRef ref, uint64 nonce);
 extern bool eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 beat, int64 *sent_us);
@@ -143,6 +153,7 @@ extern void eo_life_reopen(const uint8 *id);
 
 /* ---- for the files of src/cluster; the caller must hold the lock ---- */
 
+extern EoEntries eo_life_place_entries(void);
 extern bool eo_life_place_is_current_locked(EoPlaceRef ref);
 
 /*

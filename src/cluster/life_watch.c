@@ -7,6 +7,9 @@
  * This is ordinary shared memory, which begins anew with every start of the server.  The
  * lock of the claim table covers it.
  *
+ * A role that meets many lives replaces its own (server/entries.c), and they are asked for again.
+ * Of the reports a database has half of what the others leave.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -15,13 +18,15 @@
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
+#include "server/entries.h"
+#include "wire/clock.h"
 #include "wire/hex.h"
 
 /* Lives that sessions have met in records, and no worker has taken yet. */
 #define MAX_WATCHED 64
 
 /* Lives that workers look at, for the view. */
-#define MAX_REPORTS 128
+#define MAX_REPORTS 256
 
 /* Identities that were refused. */
 #define MAX_REFUSALS 64
@@ -29,26 +34,40 @@
 /* Lives that a session has asked for, and the worker takes for over. */
 #define MAX_SETTLED 64
 
+/* Somebody may wait for so long to be told that a life is settled. */
+#define SETTLED_US INT64CONST(60000000)
+
+typedef struct Report
+{
+	EoEntry		entry;
+	EoLifeReport report;
+} Report;
+
+typedef struct Watched
+{
+	EoEntry		entry;
+	EoPlace		place;
+} Watched;
+
 typedef struct Refusal
 {
-	EoTarget	target;			/* dboid InvalidOid: unused */
+	EoEntry		entry;
+	EoTarget	target;
 	char		why[EO_WHY_LEN];
 } Refusal;
 
 typedef struct Settled
 {
+	EoEntry		entry;
 	uint8		life[EO_UUID_LEN];
-	EoTarget	target;			/* dboid InvalidOid: unused */
+	EoTarget	target;
 } Settled;
 
 typedef struct Watches
 {
-	EoLifeReport reports[MAX_REPORTS];	/* target.dboid InvalidOid: unused */
-	uint32		next_watched;
-	EoPlace		watched[MAX_WATCHED];	/* target.dboid InvalidOid: unused */
-	uint32		next_refusal;
+	Report		reports[MAX_REPORTS];
+	Watched		watched[MAX_WATCHED];
 	Refusal		refusals[MAX_REFUSALS];
-	uint32		next_settled;
 	Settled		settled[MAX_SETTLED];
 } Watches;
 
@@ -58,36 +77,83 @@ const EoMemory eo_life_watch_memory = {
 	"exactonce life watches", sizeof(Watches), (void **) &watches, NULL
 };
 
+static void *take_for(const EoEntries *all, const EoTarget *target);
+static EoEntryStay stay_of_settled(const EoEntry *entry, bool own);
+
+/* ----- lives that sessions have met ----- */
+
+EoEntries
+eo_life_watch_entries(EoWatchedKind kind)
+{
+	switch (kind)
+	{
+		case EO_WATCHED_LIVES:
+			return (EoEntries)
+			{
+				watches->watched, sizeof(Watched), MAX_WATCHED, NULL
+			};
+		case EO_WATCHED_REPORTS:
+			return (EoEntries)
+			{
+				watches->reports, sizeof(Report), MAX_REPORTS, NULL
+			};
+		case EO_WATCHED_REFUSALS:
+			return (EoEntries)
+			{
+				watches->refusals, sizeof(Refusal), MAX_REFUSALS, NULL
+			};
+		case EO_WATCHED_SETTLED:
+			return (EoEntries)
+			{
+				watches->settled, sizeof(Settled), MAX_SETTLED, stay_of_settled
+			};
+	}
+	return (EoEntries)
+	{
+		0
+	};
+}
+
 static bool
 is_settled(const Settled *s, const EoTarget *target, const uint8 *id)
 {
-	return s->target.dboid == target->dboid && memcmp(s->life, id, EO_UUID_LEN) == 0 &&
+	return s->entry.dboid == target->dboid && memcmp(s->life, id, EO_UUID_LEN) == 0 &&
 		eo_target_same_place(&s->target, target);
 }
 
-/* If there is no room an older entry goes: the session asks again. */
+/* If there is no room another entry goes: the session asks again. */
 void
 eo_life_watch_add(const EoTarget *target, const uint8 *id)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	EoPlace    *w = NULL;
+	EoEntries	all = eo_life_watch_entries(EO_WATCHED_LIVES);
+	Watched    *w = NULL;
 
 	for (int i = 0; i < MAX_WATCHED && w == NULL; i++)
 	{
-		if (memcmp(watches->watched[i].life, id, EO_UUID_LEN) == 0 &&
-			memcmp(&watches->watched[i].target, target, sizeof(EoTarget)) == 0)
+		const EoPlace *place = &watches->watched[i].place;
+
+		if (OidIsValid(watches->watched[i].entry.dboid) &&
+			memcmp(place->life, id, EO_UUID_LEN) == 0 &&
+			memcmp(&place->target, target, sizeof(EoTarget)) == 0)
 			w = &watches->watched[i];
 	}
 	if (w == NULL)
-		w = &watches->watched[watches->next_watched++ % MAX_WATCHED];
-	memset(w, 0, sizeof(*w));
-	w->target = *target;
-	memcpy(w->life, id, EO_UUID_LEN);
+		w = take_for(&all, target);
+	memset(&w->place, 0, sizeof(EoPlace));
+	w->place.target = *target;
+	memcpy(w->place.life, id, EO_UUID_LEN);
 	for (int i = 0; i < MAX_SETTLED; i++)
 	{
 		if (is_settled(&watches->settled[i], target, id))
-			watches->settled[i].target.dboid = InvalidOid;
+			watches->settled[i].entry.dboid = InvalidOid;
 	}
+}
+
+static void *
+take_for(const EoEntries *all, const EoTarget *target)
+{
+	return eo_entries_take(all, target->dboid, target->userid);
 }
 
 bool
@@ -97,33 +163,38 @@ eo_life_watch_next(Oid dboid, EoPlace *place)
 
 	for (int i = 0; i < MAX_WATCHED; i++)
 	{
-		EoPlace    *w = &watches->watched[i];
+		Watched    *w = &watches->watched[i];
 
-		if (w->target.dboid != dboid)
+		if (w->entry.dboid != dboid)
 			continue;
-		*place = *w;
-		memset(w, 0, sizeof(*w));
+		*place = w->place;
+		w->entry.dboid = InvalidOid;
 		return true;
 	}
 	return false;
 }
 
+/* ----- what the workers know of lives ----- */
+
 void
 eo_life_watch_report(Oid dboid, const EoLifeReport *reports, int n)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoEntries	all = eo_life_watch_entries(EO_WATCHED_REPORTS);
+	int			room = Min(n, eo_entries_share(&all, dboid));
 	int			next = 0;
 
 	for (int i = 0; i < MAX_REPORTS; i++)
 	{
-		EoLifeReport *r = &watches->reports[i];
+		Report	   *r = &watches->reports[i];
 
-		if (r->target.dboid != dboid && OidIsValid(r->target.dboid))
+		if (r->entry.dboid != dboid && OidIsValid(r->entry.dboid))
 			continue;
-		if (next < n)
-			*r = reports[next++];
-		else
-			r->target.dboid = InvalidOid;
+		r->entry.dboid = next < room ? dboid : InvalidOid;
+		if (next == room)
+			continue;
+		r->entry.roleid = reports[next].target.userid;
+		r->report = reports[next++];
 	}
 }
 
@@ -134,9 +205,12 @@ eo_life_watch_walk(uint32 *cursor, EoLifeReport *report)
 
 	while (*cursor < MAX_REPORTS)
 	{
-		*report = watches->reports[(*cursor)++];
-		if (OidIsValid(report->target.dboid))
-			return true;
+		const Report *r = &watches->reports[(*cursor)++];
+
+		if (!OidIsValid(r->entry.dboid))
+			continue;
+		*report = r->report;
+		return true;
 	}
 	return false;
 }
@@ -148,10 +222,10 @@ eo_life_watch_find(const EoTarget *target, const uint8 *id, EoLifeWatch *watch)
 
 	for (int i = 0; i < MAX_REPORTS; i++)
 	{
-		const EoLifeReport *r = &watches->reports[i];
+		const EoLifeReport *r = &watches->reports[i].report;
 
-		if (r->target.dboid != target->dboid || memcmp(r->life, id, EO_UUID_LEN) != 0 ||
-			!eo_target_same_place(&r->target, target))
+		if (watches->reports[i].entry.dboid != target->dboid ||
+			memcmp(r->life, id, EO_UUID_LEN) != 0 || !eo_target_same_place(&r->target, target))
 			continue;
 		*watch = r->watch;
 		return true;
@@ -163,10 +237,24 @@ void
 eo_life_watch_settles(const EoTarget *target, const uint8 *id)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	Settled    *s = &watches->settled[watches->next_settled++ % MAX_SETTLED];
+	EoEntries	all = eo_life_watch_entries(EO_WATCHED_SETTLED);
+	Settled    *s = take_for(&all, target);
 
+	/*
+	 * If there is none, whoever waits is told that it takes longer, and asks
+	 * again.
+	 */
+	if (s == NULL)
+		return;
 	s->target = *target;
 	memcpy(s->life, id, EO_UUID_LEN);
+}
+
+static EoEntryStay
+stay_of_settled(const EoEntry *entry, bool own)
+{
+	return own || eo_clock_monotonic_us() - entry->since_us > SETTLED_US ?
+		EO_ENTRY_GOES : EO_ENTRY_STAYS;
 }
 
 bool
@@ -190,21 +278,23 @@ find_refusal(const EoTarget *target)
 {
 	for (int i = 0; i < MAX_REFUSALS; i++)
 	{
-		if (memcmp(&watches->refusals[i].target, target, sizeof(EoTarget)) == 0)
+		if (OidIsValid(watches->refusals[i].entry.dboid) &&
+			memcmp(&watches->refusals[i].target, target, sizeof(EoTarget)) == 0)
 			return &watches->refusals[i];
 	}
 	return NULL;
 }
 
-/* If there is no room an older entry goes; only the view lacks it. */
+/* If there is no room another entry goes; only the view lacks it. */
 void
 eo_life_watch_refuse(const EoTarget *target, const char *why)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoEntries	all = eo_life_watch_entries(EO_WATCHED_REFUSALS);
 	Refusal    *r = find_refusal(target);
 
 	if (r == NULL)
-		r = &watches->refusals[watches->next_refusal++ % MAX_REFUSALS];
+		r = take_for(&all, target);
 	r->target = *target;
 	strlcpy(r->why, why, sizeof(r->why));
 }
@@ -216,7 +306,7 @@ eo_life_watch_admit(const EoTarget *target)
 	Refusal    *r = find_refusal(target);
 
 	if (r != NULL)
-		r->target.dboid = InvalidOid;
+		r->entry.dboid = InvalidOid;
 }
 
 void
@@ -226,8 +316,8 @@ eo_life_watch_admit_all(Oid dboid)
 
 	for (int i = 0; i < MAX_REFUSALS; i++)
 	{
-		if (watches->refusals[i].target.dboid == dboid)
-			watches->refusals[i].target.dboid = InvalidOid;
+		if (watches->refusals[i].entry.dboid == dboid)
+			watches->refusals[i].entry.dboid = InvalidOid;
 	}
 }
 
@@ -240,7 +330,7 @@ eo_life_watch_refused(const EoTarget *target, uint32 *cursor, Oid *userid, char 
 	{
 		const Refusal *r = &watches->refusals[(*cursor)++];
 
-		if (r->target.dboid != target->dboid || !eo_target_same_place(&r->target, target))
+		if (r->entry.dboid != target->dboid || !eo_target_same_place(&r->target, target))
 			continue;
 		*userid = r->target.userid;
 		strlcpy(why, r->why, EO_WHY_LEN);

@@ -16,6 +16,7 @@
 #include "cluster/life.h"
 #include "cluster/memory.h"
 #include "cluster/target.h"
+#include "server/entries.h"
 #include "wire/hex.h"
 
 /* The state of a life that may be over, as the worker of its heir sees it. */
@@ -85,6 +86,17 @@ extern bool eo_life_watch_find(const EoTarget *target, const uint8 *id, EoLifeWa
 
 /* The name of it in the view exactonce_lives. */
 extern const char *eo_life_watch_name(EoLifeWatch watch);
+
+/* The arrays of this memory, for the view exactonce_room; the caller must hold the lock. */
+typedef enum EoWatchedKind
+{
+	EO_WATCHED_LIVES,			/* that sessions have met */
+	EO_WATCHED_REPORTS,
+	EO_WATCHED_REFUSALS,
+	EO_WATCHED_SETTLED
+} EoWatchedKind;
+
+extern EoEntries eo_life_watch_entries(EoWatchedKind kind);
 
 /* Walk through all reports of the cluster, for the view. */
 extern bool eo_life_watch_walk(uint32 *cursor, EoLifeReport *report);

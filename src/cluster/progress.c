@@ -16,14 +16,16 @@
 #include "cluster/progress.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "server/entries.h"
 #include "wire/clock.h"
 
-/* Work that finds no room is not shown. */
-#define MAX_ENTRIES 256
+/* Work that finds no room is not shown: a database has half of what the others leave. */
+#define MAX_ENTRIES 1024
 
 typedef struct Entry
 {
-	EoProgress	shown;			/* but the next two; pid 0: unused */
+	EoEntry		entry;
+	EoProgress	shown;			/* but the next two */
 	int			outer;			/* the work that this is a part of; -1: none */
 	pg_atomic_uint64 done;
 	pg_atomic_uint64 found;
@@ -52,30 +54,35 @@ int
 eo_progress_begin(const char *activity, Oid serverid, int64 total)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	EoEntries	all = eo_progress_entries();
+	Entry	   *e = eo_entries_take_share(&all, MyDatabaseId, GetUserId());
 
-	for (int i = 0; i < MAX_ENTRIES; i++)
+	if (e == NULL)
+		return -1;
+
+	/*
+	 * The library lies at the same address in all processes, and so does the
+	 * activity.
+	 */
+	e->shown = (EoProgress)
 	{
-		Entry	   *e = &entries[i];
+		.pid = MyProcPid,.dboid = MyDatabaseId,.serverid = serverid,.activity = activity,
+			.total = total,.since_us = eo_clock_monotonic_us()
+	};
+	e->outer = mine;
+	pg_atomic_write_u64(&e->done, 0);
+	pg_atomic_write_u64(&e->found, 0);
+	mine = (int) (e - entries);
+	return mine;
+}
 
-		if (e->shown.pid != 0)
-			continue;
-
-		/*
-		 * The library lies at the same address in all processes, and so does
-		 * the activity.
-		 */
-		e->shown = (EoProgress)
-		{
-			.pid = MyProcPid,.dboid = MyDatabaseId,.serverid = serverid,.activity = activity,
-				.total = total,.since_us = eo_clock_monotonic_us()
-		};
-		e->outer = mine;
-		pg_atomic_write_u64(&e->done, 0);
-		pg_atomic_write_u64(&e->found, 0);
-		mine = i;
-		return i;
-	}
-	return -1;
+EoEntries
+eo_progress_entries(void)
+{
+	return (EoEntries)
+	{
+		entries, sizeof(Entry), MAX_ENTRIES, NULL
+	};
 }
 
 void
@@ -86,7 +93,7 @@ eo_progress_end(int number)
 		EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 
 		mine = entries[number].outer;
-		entries[number].shown.pid = 0;
+		entries[number].entry.dboid = InvalidOid;
 	}
 }
 
@@ -117,7 +124,7 @@ eo_progress_walk(uint32 *cursor, EoProgress *progress)
 	{
 		Entry	   *e = &entries[(*cursor)++];
 
-		if (e->shown.pid == 0)
+		if (!OidIsValid(e->entry.dboid))
 			continue;
 		*progress = e->shown;
 		progress->done = (int64) pg_atomic_read_u64(&e->done);

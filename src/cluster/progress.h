@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "cluster/memory.h"
+#include "server/entries.h"
 
 /* Work that goes on: a call for many keys, a scan, an audit. */
 typedef struct EoProgress
@@ -45,5 +46,8 @@ extern void eo_progress_add(int64 found);
 
 /* Walk through the work of the cluster. */
 extern bool eo_progress_walk(uint32 *cursor, EoProgress *progress);
+
+/* For the view exactonce_room; the caller must hold the lock. */
+extern EoEntries eo_progress_entries(void);
 
 #endif							/* EO_CLUSTER_PROGRESS_H */

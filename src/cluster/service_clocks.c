@@ -6,7 +6,9 @@
  * A process that has found the clock of an endpoint leaves it here for those that do
  * not know it, so that the first contact with a service is made once for a run of the
  * server.  Only known clocks are here, never a guess.  A session that knows the clock
- * is corrected by its own replies only; the worker follows what was found last.
+ * is corrected by its own replies only; the worker follows what was found last.  Whoever owns a
+ * server may have its replies say any time.  So what is found by a server that no superuser owns
+ * counts for other servers of its owner only.
  *
  * This is ordinary shared memory: it begins anew with every start of the server,
  * and with every restart after a crash.  The lock of the claim table covers it.
@@ -17,10 +19,12 @@
 
 #include "cluster/claim_table.h"
 #include "cluster/service_clocks.h"
+#include "miscadmin.h"
+#include "server/entries.h"
 #include "storage/lwlock.h"
 #include "wire/client.h"
 
-/* One more endpoint replaces another, whose clock has to be asked for again. */
+/* An endpoint that makes way for another (server/entries.c) has to be asked again. */
 #define MAX_CLOCKS 64
 
 /* A longer URL is not shared. */
@@ -28,26 +32,21 @@
 
 typedef struct ServiceClock
 {
-	char		url[MAX_URL + 1];	/* empty: free */
+	EoEntry		entry;			/* its role owns the servers */
+	char		url[MAX_URL + 1];
 	int64		offset_us;		/* as in EoServiceClock */
 	int64		host_us;
 } ServiceClock;
 
-typedef struct ServiceClocks
-{
-	uint32		victim;			/* is replaced next */
-	ServiceClock entries[MAX_CLOCKS];
-} ServiceClocks;
-
-static ServiceClocks *clocks;
+static ServiceClock *clocks;
 
 const EoMemory eo_service_clock_memory = {
-	"exactonce service clocks", sizeof(ServiceClocks), (void **) &clocks, NULL
+	"exactonce service clocks", sizeof(ServiceClock) * MAX_CLOCKS, (void **) &clocks, NULL
 };
 
-static bool read_clock(const char *url, ServiceClock *clock);
-static void write_clock(const char *url, const EoServiceClock *clock);
-static ServiceClock *find(const char *url);
+static bool read_clock(const EoClient *client, ServiceClock *clock);
+static void write_clock(const EoClient *client);
+static ServiceClock *find(const EoClient *client);
 
 bool
 eo_service_clock_meet(EoClient *client)
@@ -62,16 +61,16 @@ eo_service_clock_follow(EoClient *client)
 	ServiceClock clock;
 
 	eo_service_clock_share(client);
-	if (read_clock(client->endpoint.url, &clock))
+	if (read_clock(client, &clock))
 		(void) eo_client_adopt_clock(client, clock.offset_us, clock.host_us);
 	return eo_client_knows_clock(client);
 }
 
 static bool
-read_clock(const char *url, ServiceClock *clock)
+read_clock(const EoClient *client, ServiceClock *clock)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	const ServiceClock *entry = find(url);
+	const ServiceClock *entry = find(client);
 
 	if (entry != NULL)
 		*clock = *entry;
@@ -84,34 +83,44 @@ eo_service_clock_share(EoClient *client)
 	if (!client->clock.news || !eo_client_knows_clock(client) ||
 		strlen(client->endpoint.url) > MAX_URL)
 		return;
-	write_clock(client->endpoint.url, &client->clock);
+	write_clock(client);
 	client->clock.news = false;
 }
 
 static void
-write_clock(const char *url, const EoServiceClock *clock)
+write_clock(const EoClient *client)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	ServiceClock *entry = find(url);
+	EoEntries	all = eo_service_clock_entries();
+	ServiceClock *clock = find(client);
 
-	if (entry == NULL)
+	if (clock == NULL)
 	{
-		entry = &clocks->entries[clocks->victim];
-		clocks->victim = (clocks->victim + 1) % MAX_CLOCKS;
-		strlcpy(entry->url, url, sizeof(entry->url));
+		clock = eo_entries_take(&all, MyDatabaseId, client->tenant);
+		strlcpy(clock->url, client->endpoint.url, sizeof(clock->url));
 	}
-	entry->offset_us = clock->offset_us;
-	entry->host_us = clock->host_us;
+	clock->offset_us = client->clock.offset_us;
+	clock->host_us = client->clock.host_us;
 }
 
 /* The lock is held. */
 static ServiceClock *
-find(const char *url)
+find(const EoClient *client)
 {
-	for (int i = 0; i < MAX_CLOCKS && clocks->entries[i].url[0] != '\0'; i++)
+	for (int i = 0; i < MAX_CLOCKS; i++)
 	{
-		if (strcmp(clocks->entries[i].url, url) == 0)
-			return &clocks->entries[i];
+		if (OidIsValid(clocks[i].entry.dboid) && clocks[i].entry.roleid == client->tenant &&
+			strcmp(clocks[i].url, client->endpoint.url) == 0)
+			return &clocks[i];
 	}
 	return NULL;
+}
+
+EoEntries
+eo_service_clock_entries(void)
+{
+	return (EoEntries)
+	{
+		clocks, sizeof(ServiceClock), MAX_CLOCKS, NULL
+	};
 }

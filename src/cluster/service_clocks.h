@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "cluster/memory.h"
+#include "server/entries.h"
 #include "wire/client.h"
 
 extern const EoMemory eo_service_clock_memory;
@@ -26,5 +27,8 @@ extern bool eo_service_clock_follow(EoClient *client);
 
 /* Tell the cluster what this client has found, if it has; to be called after replies. */
 extern void eo_service_clock_share(EoClient *client);
+
+/* For the view exactonce_room; the caller must hold the lock. */
+extern EoEntries eo_service_clock_entries(void);
 
 #endif							/* EO_CLUSTER_SERVICE_CLOCKS_H */

@@ -138,9 +138,8 @@ eo_share_give(const EoTargetEntry *entry, EoResource what, uint32 n)
 	eo_claim_table.shares[entry->role_share].taken[what] -= n;
 }
 
-/* How much there is of it in all. */
-static int64
-capacity_of(EoResource what)
+int64
+eo_share_capacity(EoResource what)
 {
 	switch (what)
 	{
@@ -181,7 +180,7 @@ limits_of(const EoTargetEntry *entry, EoResource what)
 	int64		of_database = taken_of(entry->database_share, what);
 	Limits		l;
 
-	l.free = capacity_of(what) - taken_of(EVERYTHING, what);
+	l.free = eo_share_capacity(what) - taken_of(EVERYTHING, what);
 	l.left = (l.free + of_database) / 2 - of_database;
 	l.of_role = taken_of(entry->role_share, what);
 	l.share = (l.of_role + l.left) / 2;
@@ -331,4 +330,21 @@ eo_share_fullest(uint32 *taken, uint32 *looks)
 	*taken = eo_claim_table.shares[EVERYTHING].taken[EO_RESOURCE_SLOTS];
 	*looks = eo_claim_table.shares[EVERYTHING].taken[EO_RESOURCE_LOOKS];
 	return fullest;
+}
+
+bool
+eo_share_next_role(uint32 *cursor, EoResource what, Oid *dboid, Oid *userid, uint32 *taken)
+{
+	while (++*cursor < eo_claim_table.header->high_share)
+	{
+		const EoShare *s = &eo_claim_table.shares[*cursor];
+
+		if (s->targets == 0 || !OidIsValid(s->userid))
+			continue;
+		*dboid = s->dboid;
+		*userid = s->userid;
+		*taken = s->taken[what];
+		return true;
+	}
+	return false;
 }

@@ -49,4 +49,11 @@ extern void eo_share_end_prepayment(const EoSlotInfo *info);
 /* The greatest part of its share that a role has taken; and the slots of all claims, and looks. */
 extern double eo_share_fullest(uint32 *taken, uint32 *looks);
 
+/* How much there is of it in all. */
+extern int64 eo_share_capacity(EoResource what);
+
+/* Walk through the roles of all databases; *cursor begins with 0. */
+extern bool eo_share_next_role(uint32 *cursor, EoResource what, Oid *dboid, Oid *userid,
+							   uint32 *taken);
+
 #endif							/* EO_CLUSTER_SHARES_H */

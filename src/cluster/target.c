@@ -31,6 +31,7 @@ eo_target_of(const EoStore *store, EoTarget *target)
 	target->dboid = MyDatabaseId;
 	target->serverid = s->serverid;
 	target->userid = s->userid;
+	target->tenant = s->tenant;
 	target->plain_http = s->plain_http;
 	if (strlcpy(target->url, s->url, sizeof(target->url)) >= sizeof(target->url) ||
 		strlcpy(target->region, s->region, sizeof(target->region)) >= sizeof(target->region) ||

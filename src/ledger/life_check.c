@@ -137,9 +137,9 @@ is_near(const EoLifeCheck *c, const EoHistory *history,
 	if (c->silence.beat > NEAR_BEATS || !eo_hex_read_uuid(c->ancestors, parent))
 		return false;
 	i = eo_life_rows_find(history, parent);
-	p = parent_of(c, parent);
+	p = i >= 0 ? parent_of(c, parent) : NULL;
 	/* If it was not read yet, this is asked again after the next look. */
-	return i >= 0 && p->silence.since_us != 0 &&
+	return p != NULL && p->silence.since_us != 0 &&
 		p->silence.beat - history->rows[i].beat <= NEAR_BEATS;
 }
 

@@ -59,6 +59,9 @@ typedef struct EoLifeCheck
 	bool		retiring;		/* ... which is one of them */
 	EoLifeCheckStage stage;
 	int64		due_us;
+	int64		asked_us;		/* monotonic: when it was last met or asked
+								 * for */
+	int64		pause_us;		/* of a life of others, between its reads */
 	EoLifeWatch watch;			/* for the view */
 	bool		closed;			/* of OVER: nobody had to take over */
 	bool		own_nonce;		/* the item bears a nonce of this cluster */

@@ -96,7 +96,10 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("no room for the lease of this database in table \"%s\"",
 							target->table),
-					 errdetail("Too many tables and key prefixes are in use."),
+					 eo_life_database_has_place(MyDatabaseId) ?
+					 errdetail("The owner of server \"%s\" has as many tables and key prefixes in use as the servers of one role may have: half of what the others leave to this database.",
+							   store->server->name) :
+					 errdetail("This database has as many tables and key prefixes in use as one database may have: half of what the others leave."),
 					 errhint("Leases of tables that are not used end with an idle worker, after five minutes.")));
 		}
 		if (!open)
@@ -194,6 +197,7 @@ write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb, const char *
 		/* Only the life was written: nothing was asked about the key. */
 		if (answer->error.status == EO_UNKNOWN)
 			answer->error.status = EO_UNANSWERED;
+		eo_life_leave_place(place.ref);
 		eo_error_raise(&answer->error, doing, key, store->server->name);
 	}
 	eo_answer_free(answer);
@@ -284,7 +288,8 @@ eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *an
 	eo_hex_put_uuid(place->life, id);
 	place->sent_beat = w.beat;
 	place->sent_us = eo_clock_steady_us();
-	eo_life_sending(place->ref, place->beat, w.beat, &nonce, &place->sent_us);
+	if (!eo_life_sending(place->ref, place->beat, w.beat, &nonce, &place->sent_us))
+		return NULL;
 	place->sent_nonce = nonce;
 	snprintf(nonce_text, sizeof(nonce_text), UINT64_FORMAT, nonce);
 	snprintf(system, sizeof(system), UINT64_FORMAT, GetSystemIdentifier());

@@ -318,6 +318,7 @@ load_server(ForeignServer *fs, Oid userid, bool wait)
 	s->row_xmin = row_xmin(s->serverid);
 	s->name = pstrdup(fs->servername);
 	s->owned_by_superuser = superuser_arg(fs->owner);
+	s->tenant = s->owned_by_superuser ? InvalidOid : fs->owner;
 	read_server_options(s, fs->options);
 	read_credential_options(s, fs->options);
 	if (s->region == NULL)

@@ -30,6 +30,7 @@ typedef struct EoServer
 	Oid			serverid;
 	Oid			userid;			/* whom the mapping was looked up for */
 	bool		owned_by_superuser;
+	Oid			tenant;			/* who owns it; InvalidOid: a superuser */
 	char	   *name;
 	char	   *region;			/* "": not known yet */
 	bool		has_endpoint;	/* the option; url is AWS's otherwise */

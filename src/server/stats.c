@@ -15,8 +15,9 @@
  * the reason.
  *
  * An entry is used for another server only if all are taken and its own server or database
- * does not exist any more.  When none can be had the server counts in the last entry, which
- * all servers without room share.
+ * does not exist any more.  When none can be had, or the others are for other databases and owners
+ * of servers, the server counts in the last entry, which all servers without room share.  No entry
+ * makes way for another, because stores point at its counters.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,6 +34,7 @@
 #include "pgstat.h"
 #include "port/pg_bitutils.h"
 #include "port/pg_crc32c.h"
+#include "server/entries.h"
 #include "server/stats.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
@@ -43,16 +45,17 @@
 #include "wire/json.h"
 
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/exactonce.stat"
-#define STATS_MAGIC 0x656f7332	/* to be changed with the meaning of any
+#define STATS_MAGIC 0x656f7333	/* to be changed with the meaning of any
 								 * counter */
 
 /* Servers that are counted one by one, and behind them the entry for all others. */
-#define MAX_ENTRIES 64
+#define MAX_ENTRIES 256
 #define OTHERS MAX_ENTRIES
 
 typedef struct Entry
 {
-	Oid			dboid;			/* InvalidOid: free, or that of all others */
+	EoEntry		entry;			/* its role owns the server; that of all
+								 * others is free */
 	Oid			serverid;
 	char		name[NAMEDATALEN];
 	TimestampTz since;
@@ -113,7 +116,6 @@ eo_stats_init(void)
 			clear(&memory->entries[i].stats);
 		memory->after_crash = !was_shut_down();
 		begin_entry(&memory->entries[OTHERS], InvalidOid, "");
-		memory->entries[OTHERS].dboid = InvalidOid;
 	}
 
 	/* The callbacks of the postmaster outlive the crash of a child. */
@@ -215,15 +217,15 @@ unlock(void)
 		LWLockRelease(stats_lock);
 }
 
-/* The entry of a server; of no database: a free one.  The caller must hold the lock. */
+/* The entry of a server of this database.  The caller must hold the lock. */
 static Entry *
-find(Oid dboid, Oid serverid)
+find(Oid serverid)
 {
 	for (int i = 0; i < MAX_ENTRIES; i++)
 	{
 		Entry	   *e = &memory->entries[i];
 
-		if (e->dboid == dboid && (!OidIsValid(dboid) || e->serverid == serverid))
+		if (e->entry.dboid == MyDatabaseId && e->serverid == serverid)
 			return e;
 	}
 	return NULL;
@@ -244,13 +246,13 @@ forget_dropped(void)
 
 		lock(LW_SHARED);
 		serverid = e->serverid;
-		dboid = e->dboid;
+		dboid = e->entry.dboid;
 		unlock();
 		if (dboid != MyDatabaseId || GetForeignServerExtended(serverid, FSV_MISSING_OK) != NULL)
 			continue;
 		lock(LW_EXCLUSIVE);
-		if (e->dboid == dboid && e->serverid == serverid)
-			e->dboid = InvalidOid;
+		if (e->entry.dboid == dboid && e->serverid == serverid)
+			e->entry.dboid = InvalidOid;
 		unlock();
 	}
 }
@@ -263,28 +265,29 @@ begin_entry(Entry *e, Oid serverid, const char *name)
 	strlcpy(e->name, name, sizeof(e->name));
 	e->since = GetCurrentTimestamp();
 	e->why = memory->after_crash ? EO_STATS_CRASH : EO_STATS_FIRST_USE;
-	e->dboid = MyDatabaseId;
 }
 
 EoStats *
-eo_stats_of(Oid serverid, const char *name)
+eo_stats_of(Oid serverid, const char *name, Oid owner)
 {
 	/*
 	 * For a process without the shared memory, in which every call is
 	 * refused.
 	 */
 	static EoStats nowhere;
+	EoEntries	all;
 	Entry	   *e;
 
 	if (memory == NULL)
 		return &nowhere;
+	all = eo_stats_entries();
 	for (bool again = true;; again = false)
 	{
 		lock(LW_EXCLUSIVE);
-		e = find(MyDatabaseId, serverid);
+		e = find(serverid);
 		if (e != NULL)
 			strlcpy(e->name, name, sizeof(e->name));
-		else if ((e = find(InvalidOid, InvalidOid)) != NULL)
+		else if ((e = eo_entries_take_share(&all, MyDatabaseId, owner)) != NULL)
 			begin_entry(e, serverid, name);
 		unlock();
 		if (e != NULL)
@@ -295,13 +298,22 @@ eo_stats_of(Oid serverid, const char *name)
 	}
 }
 
+EoEntries
+eo_stats_entries(void)
+{
+	return (EoEntries)
+	{
+		memory->entries, sizeof(Entry), MAX_ENTRIES, NULL
+	};
+}
+
 bool
 eo_stats_next_database(uint32 *cursor, Oid *dboid)
 {
 	*dboid = InvalidOid;
 	lock(LW_SHARED);
 	while (*cursor < MAX_ENTRIES && !OidIsValid(*dboid))
-		*dboid = memory->entries[(*cursor)++].dboid;
+		*dboid = memory->entries[(*cursor)++].entry.dboid;
 	unlock();
 	return OidIsValid(*dboid);
 }
@@ -312,8 +324,8 @@ eo_stats_drop_database(Oid dboid)
 	lock(LW_EXCLUSIVE);
 	for (int i = 0; i < MAX_ENTRIES; i++)
 	{
-		if (memory->entries[i].dboid == dboid)
-			memory->entries[i].dboid = InvalidOid;
+		if (memory->entries[i].entry.dboid == dboid)
+			memory->entries[i].entry.dboid = InvalidOid;
 	}
 	unlock();
 }
@@ -329,10 +341,10 @@ eo_stats_walk(uint32 *cursor, EoStatsView *view)
 		uint32		i = (*cursor)++;
 		const Entry *e = &memory->entries[i];
 
-		found = OidIsValid(e->dboid) || i == OTHERS;
+		found = OidIsValid(e->entry.dboid) || i == OTHERS;
 		if (!found)
 			continue;
-		view->dboid = e->dboid;
+		view->dboid = e->entry.dboid;
 		view->serverid = e->serverid;
 		strlcpy(view->name, e->name, sizeof(view->name));
 		view->since = e->since;
@@ -351,7 +363,7 @@ eo_stats_reset(Oid serverid)
 	{
 		Entry	   *e = &memory->entries[i];
 
-		if (e->dboid != MyDatabaseId || (OidIsValid(serverid) && e->serverid != serverid))
+		if (e->entry.dboid != MyDatabaseId || (OidIsValid(serverid) && e->serverid != serverid))
 			continue;
 		clear(&e->stats);
 		e->since = GetCurrentTimestamp();

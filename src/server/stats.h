@@ -16,6 +16,7 @@
 
 #include "datatype/timestamp.h"
 #include "port/atomics.h"
+#include "server/entries.h"
 #include "wire/call.h"
 #include "wire/status.h"
 
@@ -177,11 +178,14 @@ extern void eo_stats_request(void);
 extern void eo_stats_init(void);
 
 /*
- * The counters of a server of this database.  If there is no room they are those that all
- * servers without room share.  The name is kept for other databases, where the catalog
- * does not tell it.
+ * The counters of a server of this database.  If its owner (InvalidOid: a superuser) has no room
+ * they are those that all servers without room share.  The name is kept for other databases, where
+ * the catalog does not tell it.
  */
-extern EoStats *eo_stats_of(Oid serverid, const char *name);
+extern EoStats *eo_stats_of(Oid serverid, const char *name, Oid owner);
+
+/* For the view exactonce_room.  No lock is held: another process may change an entry meanwhile. */
+extern EoEntries eo_stats_entries(void);
 
 /* The next database that has counters, from *cursor on; one may come several times. */
 extern bool eo_stats_next_database(uint32 *cursor, Oid *dboid);

@@ -155,7 +155,7 @@ eo_store_create(EoServer *server)
 	MemoryContextRegisterResetCallback(context, callback);
 
 	s->server = server;
-	s->stats = eo_stats_of(server->serverid, server->name);
+	s->stats = eo_stats_of(server->serverid, server->name, server->tenant);
 	c->observer = &eo_stats_observer;
 	c->observed = s->stats;
 	s->layout = eo_layout_find(server->layout);
@@ -179,6 +179,7 @@ eo_store_create(EoServer *server)
 	c->request_timeout_ms = server->request_timeout_ms;
 	c->max_attempts = server->max_attempts;
 	c->return_capacity = server->return_capacity;
+	c->tenant = server->tenant;
 	c->circuit = circuit_in_use;
 	c->signer = eo_sigv4_create();
 	if (c->signer == NULL)

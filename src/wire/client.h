@@ -105,6 +105,8 @@ struct EoClient
 								 * code that DynamoDB is known to have */
 	bool		no_retries;		/* for a caller with a pace of its own: not
 								 * even of a refused connection */
+	uint32_t	tenant;			/* OID of the role that owns the server; 0: a
+								 * superuser does */
 	const EoCircuit *circuit;	/* NULL: all calls are made */
 	bool		insists;		/* calls are made while the circuit is open */
 

@@ -11,6 +11,13 @@
  *	 takeover.c			writes the stages, and wants scans
  *	 recovery_scan.c	writes how far the scans are
  *
+ * Who may write a table can put records into it that name any number of lives.  A life that is
+ * neither one of the history nor a branch of it cannot become ours, and nobody waits for its
+ * silence.  So what is known of it lapses when nobody has met it for minutes, and it is read at
+ * pauses that grow.  Lives that are not of the history, branches or not, have a limited number of
+ * checks, which the roles share whose targets they are met by: one more takes the place of one of
+ * the same role, or is not looked at until somebody meets it again.
+ *
  * All others only read.  The board calls none of them: whoever has to act on a change compares
  * a count of the board with the one that it has seen last.  So this file includes no other
  * file of the worker.
@@ -27,9 +34,25 @@
 #include "ledger/life_verdict.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "server/guc.h"
 #include "utils/memutils.h"
+#include "wire/clock.h"
 #include "wire/hex.h"
 #include "worker/life_board.h"
+
+/* What is known of a life of others lapses if nobody has met it for so long. */
+#define KEEP_US INT64CONST(300000000)
+
+/* The first pause between two reads of a life of others, which doubles, and the longest one. */
+#define MIN_PAUSE_US INT64CONST(5000000)
+#define MAX_PAUSE_US INT64CONST(300000000)
+
+/* Checks of lives that are not of the history, and those of one role among them. */
+#define MAX_FOREIGN 256
+#define MAX_FOREIGN_OF_ROLE 32
+
+/* See rank_of(). */
+#define LAST_RANK 2
 
 static struct
 {
@@ -39,6 +62,9 @@ static struct
 	bool		to_publish;		/* a check has changed */
 }			board;
 
+static bool make_room(Oid userid);
+static bool may_go(const EoLifeCheck *c);
+
 /* ----- the question ----- */
 
 static bool
@@ -46,6 +72,29 @@ is_in_place(const EoLifeCheck *c, const EoTarget *target, const uint8 *id)
 {
 	return memcmp(c->place.life, id, EO_UUID_LEN) == 0 &&
 		eo_target_same_place(&c->place.target, target);
+}
+
+/* Has this data been through the life, or that of the database it comes from? */
+static bool
+is_of_history(const uint8 *id)
+{
+	return eo_life_rows_find(&board.history, id) >= 0 ||
+		eo_life_rows_is_earlier(&board.history, id);
+}
+
+/* Is it the life of this data, or one that has ended in this cluster? */
+static bool
+is_own(const EoLifeCheck *c)
+{
+	return c->ended || is_of_history(c->place.life);
+}
+
+/* Is it neither one of ours nor a branch, as far as is known, and has nobody to act on it? */
+static bool
+is_foreign(const EoLifeCheck *c)
+{
+	return c->stage == EO_LIFE_CHECK_LOOK && !is_own(c) &&
+		!eo_life_verdict_leads_into(&board.history, c->ancestors);
 }
 
 static EoLifeCheck *
@@ -80,7 +129,10 @@ eo_life_board_verdict(const EoTarget *target, const uint8 *id, EoLifeVerdict *ve
 void
 eo_life_board_watch(const EoTarget *target, const uint8 *id)
 {
-	eo_life_board_enter_life(target, id)->asked = true;
+	EoLifeCheck *c = eo_life_board_enter_life(target, id);
+
+	if (c != NULL)
+		c->asked = true;
 }
 
 bool
@@ -149,10 +201,83 @@ eo_life_board_enter(const EoPlace *place)
 EoLifeCheck *
 eo_life_board_enter_life(const EoTarget *target, const uint8 *id)
 {
+	EoLifeCheck *c = find_check(target, id);
 	EoPlace		place = {.target = *target};
 
-	memcpy(place.life, id, EO_UUID_LEN);
-	return eo_life_board_enter(&place);
+	if (c == NULL)
+	{
+		if (!is_of_history(id) && !make_room(target->userid))
+			return NULL;
+		memcpy(place.life, id, EO_UUID_LEN);
+		c = eo_life_board_enter(&place);
+	}
+	c->asked_us = eo_clock_monotonic_us();
+	return c;
+}
+
+/* May one more life that is not of the history be looked at for this role? */
+static bool
+make_room(Oid userid)
+{
+	EoLifeCheck *oldest = NULL;
+	int			others = 0;
+	int			of_role = 0;
+
+	for (EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
+	{
+		if (is_own(c))
+			continue;
+		if (c->place.target.userid != userid)
+		{
+			others++;
+			continue;
+		}
+		of_role++;
+		/* A life that is over is a branch of ours: it goes last. */
+		if (may_go(c) && (oldest == NULL || c->stage < oldest->stage ||
+						  (c->stage == oldest->stage && c->asked_us < oldest->asked_us)))
+			oldest = c;
+	}
+	if (of_role < Min(MAX_FOREIGN_OF_ROLE, (MAX_FOREIGN - others) / 2))
+		return true;
+	if (oldest != NULL)
+		eo_life_board_remove(oldest);
+	return oldest != NULL;
+}
+
+/* Would nothing be lost with the check but what another read tells? */
+static bool
+may_go(const EoLifeCheck *c)
+{
+	if (c->in_flight > 0)
+		return false;
+	return c->stage == EO_LIFE_CHECK_OVER ? c->scan == 0 :
+		is_foreign(c) && c->silence.since_us != 0;
+}
+
+void
+eo_life_board_lapse(void)
+{
+	int64		since_us = eo_clock_monotonic_us() - eo_guc_hurried_us(KEEP_US);
+	EoLifeCheck *next = eo_life_board_next(NULL);
+
+	while (next != NULL)
+	{
+		EoLifeCheck *c = next;
+
+		next = eo_life_board_next(c);
+		if (c->in_flight == 0 && c->asked_us < since_us && is_foreign(c))
+			eo_life_board_remove(c);
+	}
+}
+
+void
+eo_life_board_pause(EoLifeCheck *c)
+{
+	if (c->in_flight > 0 || !is_foreign(c))
+		return;
+	c->pause_us = Max(MIN_PAUSE_US, Min(MAX_PAUSE_US, 2 * c->pause_us));
+	c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(c->pause_us);
 }
 
 void
@@ -239,6 +364,26 @@ is_of_interest(const EoLifeCheck *c)
 	return c->stage != EO_LIFE_CHECK_OVER || c->ended || c->scan != 0;
 }
 
+/* The order in which they are shown, if there are too many: ours, branches, others. */
+static int
+rank_of(const EoLifeCheck *c)
+{
+	return is_own(c) ? 0 : is_foreign(c) ? LAST_RANK : 1;
+}
+
+static void
+fill_report(const EoLifeCheck *c, EoLifeReport *report)
+{
+	bool		over = c->stage == EO_LIFE_CHECK_OVER;
+
+	memcpy(report->life, c->place.life, EO_UUID_LEN);
+	report->target = c->place.target;
+	report->watch = over ? EO_WATCH_OVER : c->watch;
+	report->scanned = over ? c->scanned : -1;
+	report->beat = c->silence.beat;
+	report->since_us = c->silence.since_us;
+}
+
 void
 eo_life_board_publish(void)
 {
@@ -252,18 +397,13 @@ eo_life_board_publish(void)
 		n++;
 	reports = palloc0(sizeof(EoLifeReport) * Max(1, n));
 	n = 0;
-	for (const EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
+	for (int rank = 0; rank <= LAST_RANK; rank++)
 	{
-		bool		over = c->stage == EO_LIFE_CHECK_OVER;
-
-		if (!is_of_interest(c))
-			continue;
-		memcpy(reports[n].life, c->place.life, EO_UUID_LEN);
-		reports[n].target = c->place.target;
-		reports[n].watch = over ? EO_WATCH_OVER : c->watch;
-		reports[n].scanned = over ? c->scanned : -1;
-		reports[n].beat = c->silence.beat;
-		reports[n++].since_us = c->silence.since_us;
+		for (const EoLifeCheck *c = NULL; (c = eo_life_board_next(c)) != NULL;)
+		{
+			if (is_of_interest(c) && rank_of(c) == rank)
+				fill_report(c, &reports[n++]);
+		}
 	}
 	eo_life_watch_report(MyDatabaseId, reports, n);
 	pfree(reports);

@@ -63,9 +63,20 @@ extern void eo_life_board_take_history(const EoHistory *read);
 /* The check after this one (NULL: the first one); NULL: there is none. */
 extern EoLifeCheck *eo_life_board_next(const EoLifeCheck *after);
 
-/* Find the check of a place, or of a life that has no place in shared memory, or make it. */
+/* Find the check of a place of a life that has ended here, or make it. */
 extern EoLifeCheck *eo_life_board_enter(const EoPlace *place);
+
+/*
+ * The same of a life that may have no place in shared memory, and that somebody asks for.  NULL:
+ * it is not of the history, and there is no room.  May remove checks that have nothing in flight.
+ */
 extern EoLifeCheck *eo_life_board_enter_life(const EoTarget *target, const uint8 *id);
+
+/* Forget lives of others that nobody has met for long. */
+extern void eo_life_board_lapse(void);
+
+/* The item of a life was read.  If the life is one of others, it is read again after a pause. */
+extern void eo_life_board_pause(EoLifeCheck *c);
 
 /* Forget a check that has nothing in flight. */
 extern void eo_life_board_remove(EoLifeCheck *c);

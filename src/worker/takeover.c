@@ -159,6 +159,7 @@ eo_takeover_fetch(void)
 			look_back(&place);
 	}
 	drop_closed();
+	eo_life_board_lapse();
 	collect();
 	fetch_checks();
 	eo_life_board_publish();
@@ -249,8 +250,10 @@ forget_ended(const uint8 *id)
 static void
 look_after(const EoPlace *place)
 {
-	EoLifeCheck *c = eo_life_board_enter(place);
+	EoLifeCheck *c = eo_life_board_enter_life(&place->target, place->life);
 
+	if (c == NULL)
+		return;
 	c->met = true;
 	if (c->stage == EO_LIFE_CHECK_OVER)
 		eo_life_watch_settles(&c->place.target, c->place.life);
@@ -490,11 +493,14 @@ take_read(EoWorkerJob *job, const EoAnswer *answer)
 	 * now.
 	 */
 	takeover.due_us = 0;
-	c->in_flight--;
+	/* While it is in flight nothing removes the check. */
 	if (c->stage == EO_LIFE_CHECK_LOOK && eo_life_check_counts(c, look->sent_us))
 		take_look(c, answer, look->sent_us);
+	c->in_flight--;
 	if (is_of_no_interest(c, answer) && c->in_flight == 0)
 		eo_life_board_remove(c);
+	else
+		eo_life_board_pause(c);
 	return true;
 }
 
@@ -533,7 +539,7 @@ is_inherited(const EoLifeCheck *c, const uint8 *by)
 	if (eo_life_is_current(MyDatabaseId, by))
 		return true;
 	heir = eo_life_board_enter_life(&c->place.target, by);
-	return heir->stage == EO_LIFE_CHECK_OVER &&
+	return heir != NULL && heir->stage == EO_LIFE_CHECK_OVER &&
 		eo_life_verdict_passes_on(eo_life_board_history(), by, heir->closed);
 }
 

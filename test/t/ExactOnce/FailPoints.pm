@@ -167,6 +167,7 @@ my %cases = (
 	progress_of_cluster => { run => 'SELECT count(*) FROM exactonce_progress;' },
 	credentials_of_cluster => { run => 'SELECT count(*) FROM exactonce_credentials;' },
 	health_of_database => { run => 'SELECT count(*) FROM exactonce_health;' },
+	room_of_cluster => { run => 'SELECT count(*) FROM exactonce_room;' },
 	stats_of_cluster => { run => 'SELECT count(server) FROM exactonce_stats;' },
 	stats_details_of_cluster => { run => 'SET ROLE of_small; SELECT count(count) FROM exactonce_stats_details; RESET ROLE;' },
 	stats_histograms_of_cluster => { run => 'SET ROLE of_small; SELECT count(DISTINCT le) FROM exactonce_stats_histograms; RESET ROLE;' },
