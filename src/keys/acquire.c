@@ -93,7 +93,7 @@ static bool is_left_behind(const EoAcquiring *a, const EoRecord *r);
 static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
-static void check_numbers(const EoAcquiring *a, const EoRecord *r);
+static void check_kept(const EoAcquiring *a, const EoRecord *r);
 static void check_readable(EoAcquiring *a, const EoRecord *r, EoState state);
 static const char *show_instant(int64 ms);
 
@@ -239,6 +239,7 @@ put_acquired(EoClaim *claim, const EoTxClaim *held)
 	claim->runs = info->runs;
 	claim->lease_until_ms = info->lease_until_ms;
 	claim->expires_at_ms = info->ttl_s * 1000;
+	claim->progress = eo_text_copy(held->progress);
 	claim->mine = true;
 }
 
@@ -475,7 +476,7 @@ take_acquired(EoAcquiring *a, const EoRecord *r)
 	EoTxClaim  *held = a->held;
 
 	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
-	check_numbers(a, r);
+	check_kept(a, r);
 	/* The first heartbeat may be due before the worker wakes by itself. */
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
 		eo_database_wake(MyDatabaseId);
@@ -489,6 +490,7 @@ take_acquired(EoAcquiring *a, const EoRecord *r)
 		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
 		remembered->retention_s = held->info->retention_s;
 	}
+	eo_key_see_progress(&a->k, held, held->info->token, r);
 	put_acquired(a->claim, held);
 }
 
@@ -546,6 +548,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 
 	claim->fence = r->fence;
 	claim->runs = r->runs;
+	claim->progress = eo_text_copy(r->progress);
 	claim->expires_at_ms = r->ttl_s * 1000;
 	if (fate == EO_FATE_COMMITTED)
 		claim->expires_at_ms = 1000 *
@@ -711,12 +714,17 @@ check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
 			 errhint("The same key must mean the same request: derive it from the payload with idem_key(...), or look for two callers that share it.")));
 }
 
-/* A claim that has been made of such a record is given back by the error. */
+/*
+ * What the next run goes on with.  A claim that has been made of such a record is given back by
+ * the error.
+ */
 static void
-check_numbers(const EoAcquiring *a, const EoRecord *r)
+check_kept(const EoAcquiring *a, const EoRecord *r)
 {
 	if (r->odd_number != NULL)
 		eo_error_raise_odd_number("acquire", a->ask->key, a->k.store->server->name, r->odd_number);
+	if (r->odd_progress)
+		eo_error_raise_odd("acquire", a->ask->key, a->k.store->server->name, "progress");
 }
 
 /* Raise if the record has what the caller is to be told in a form that cannot be read. */
@@ -727,7 +735,7 @@ check_readable(EoAcquiring *a, const EoRecord *r, EoState state)
 	state == EO_STATE_COMPLETED && r->odd_result ? "result" :
 	state == EO_STATE_FAILED && r->odd_error ? "error" : NULL;
 
-	check_numbers(a, r);
+	check_kept(a, r);
 	if (odd != NULL)
 		eo_error_raise_odd("acquire", a->ask->key, a->k.store->server->name, odd);
 }
