@@ -45,7 +45,8 @@ CREATE TYPE @extschema@.idem_claim AS (
 	mine pg_catalog.bool,
 	replayed pg_catalog.bool,
 	http_status pg_catalog.int4,
-	retry_after pg_catalog.int4
+	retry_after pg_catalog.int4,
+	progress pg_catalog.jsonb
 );
 COMMENT ON TYPE @extschema@.idem_claim IS
 'the answer of idem_acquire about a key';
@@ -63,6 +64,7 @@ COMMENT ON COLUMN @extschema@.idem_claim.mine IS 'true with acquired, and with i
 COMMENT ON COLUMN @extschema@.idem_claim.replayed IS 'true if the answer comes from an earlier run';
 COMMENT ON COLUMN @extschema@.idem_claim.http_status IS 'the HTTP status that means the same: acquired and completed 200, in_progress and retry_later 409, failed 422; of the errors ID003 is 422, and ID006 503';
 COMMENT ON COLUMN @extschema@.idem_claim.retry_after IS 'with in_progress and retry_later: seconds after which to ask again, as in the HTTP header Retry-After; with in_progress until the end of the lease, and 60 at most';
+COMMENT ON COLUMN @extschema@.idem_claim.progress IS 'if mine is true: what the latest idem_extend with progress has noted, in this run or an earlier one; SQL NULL: nothing';
 
 CREATE TYPE @extschema@.idem_record AS (
 	key pg_catalog.text,
@@ -76,7 +78,8 @@ CREATE TYPE @extschema@.idem_record AS (
 	expires_at pg_catalog.timestamptz,
 	created_at pg_catalog.timestamptz,
 	updated_at pg_catalog.timestamptz,
-	holder pg_catalog.text
+	holder pg_catalog.text,
+	progress pg_catalog.jsonb
 );
 COMMENT ON TYPE @extschema@.idem_record IS
 'a record as it is in DynamoDB, without the token of its owner';
@@ -92,6 +95,7 @@ COMMENT ON COLUMN @extschema@.idem_record.expires_at IS 'the record counts as ab
 COMMENT ON COLUMN @extschema@.idem_record.created_at IS 'time of the first claim';
 COMMENT ON COLUMN @extschema@.idem_record.updated_at IS 'time of the latest change';
 COMMENT ON COLUMN @extschema@.idem_record.holder IS 'who made the latest claim: the application_name of the session, or the name that another service has written; NULL: not known. It is for people, and decides nothing';
+COMMENT ON COLUMN @extschema@.idem_record.progress IS 'unless COMPLETED: what the latest idem_extend with progress has noted; SQL NULL: nothing';
 
 /* ---- idempotency keys ---- */
 
@@ -276,12 +280,13 @@ CREATE FUNCTION @extschema@.idem_extend(
 	key pg_catalog.text,
 	lease pg_catalog.interval DEFAULT NULL,
 	token pg_catalog.uuid DEFAULT NULL,
-	server pg_catalog.text DEFAULT NULL)
+	server pg_catalog.text DEFAULT NULL,
+	progress pg_catalog.jsonb DEFAULT NULL)
 RETURNS pg_catalog.timestamptz
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_extend';
-COMMENT ON FUNCTION @extschema@.idem_extend(pg_catalog.text, pg_catalog.interval, pg_catalog.uuid, pg_catalog.text) IS
-'moves the end of the lease to now plus lease (100 ms to 7 days, default the server''s), but never to an earlier time, and returns the end, by the clock of DynamoDB. Errors: ID002 (the claim was lost), ID006, ID007, ID008 (this session holds no such claim)';
+COMMENT ON FUNCTION @extschema@.idem_extend(pg_catalog.text, pg_catalog.interval, pg_catalog.uuid, pg_catalog.text, pg_catalog.jsonb) IS
+'moves the end of the lease to now plus lease (100 ms to 7 days, default the server''s), but never to an earlier time, and returns the end, by the clock of DynamoDB. progress: is for effects outside the database, and a rollback does not undo it. It is written at once, in place of what was noted before, and every later run gets it with its claim, until the key is completed or forgotten; at most 32 KB as text; SQL NULL leaves what there is. Errors: ID002 (the claim was lost), ID006, ID007, ID008 (this session holds no such claim, or this transaction has settled it), 54000 (the progress is too large), 55000 (there is progress that was not seen under this token in this session: read it, and note both)';
 
 CREATE FUNCTION @extschema@.idem_get(
 	key pg_catalog.text,
@@ -303,7 +308,7 @@ RETURNS SETOF @extschema@.idem_record
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
 AS 'MODULE_PATHNAME', 'eo_idem_list';
 COMMENT ON FUNCTION @extschema@.idem_list(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.int4, pg_catalog.bool, pg_catalog.text) IS
-'for operators: scans the server''s table and returns the records of its keys, in no order. status: all (default), in_progress, committing, completed, failed, stuck (in progress, and the lease is over) or parked (failed for good). prefix: of the key. older_than: time since the latest change. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once, whatever is asked for. results: with true the results come, too; errors always do. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Keys are shown as they are, also with exactonce.log_keys = hash. A warning says how many items cannot be read, because they are too long or no records, and are not listed. Errors: 22023, ID006, ID007';
+'for operators: scans the server''s table and returns the records of its keys, in no order. status: all (default), in_progress, committing, completed, failed, stuck (in progress, and the lease is over) or parked (failed for good). prefix: of the key. older_than: time since the latest change. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once, whatever is asked for. results: with true the results and progress come, too; errors always do. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Keys are shown as they are, also with exactonce.log_keys = hash. A warning says how many items cannot be read, because they are too long or no records, and are not listed. Errors: 22023, ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_forget(
 	key pg_catalog.text,

@@ -21,6 +21,8 @@ typedef struct EoSessionToken
 {
 	char		token[EO_TOKEN_LEN + 1];
 	int64		retention_s;	/* the claim was acquired with this */
+	int64		progress_no;	/* of the last progress that was seen */
+	size_t		progress_len;
 } EoSessionToken;
 
 /*

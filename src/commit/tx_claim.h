@@ -66,6 +66,9 @@ typedef struct EoTxClaim
 										 * transaction */
 	const EoGuard *guard;		/* the trigger that made the claim; NULL: a
 								 * function call did */
+	char	   *progress;		/* JSON text, the last that was seen; NULL:
+								 * none */
+	int64		progress_no;
 	char	   *result;			/* JSON text to complete with; NULL: none */
 	size_t		result_len;
 	char	   *handler;		/* that it was claimed for, in UTF-8; NULL:

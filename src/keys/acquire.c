@@ -96,7 +96,7 @@ static bool is_left_behind(const EoAcquiring *a, const EoRecord *r);
 static Attempt explain_committing(EoAcquiring *a, const EoRecord *r, EoFate fate);
 static Attempt explain_in_progress(EoAcquiring *a, const EoRecord *r);
 static Attempt explain_failed(EoAcquiring *a, const EoRecord *r);
-static void check_numbers(const EoAcquiring *a, const EoRecord *r);
+static void check_kept(const EoAcquiring *a, const EoRecord *r);
 static void check_readable(EoAcquiring *a, const EoRecord *r, EoState state);
 static const char *show_instant(int64 ms);
 
@@ -242,6 +242,7 @@ put_acquired(EoClaim *claim, const EoTxClaim *held)
 	claim->runs = info->runs;
 	claim->lease_until_ms = info->lease_until_ms;
 	claim->expires_at_ms = info->ttl_s * 1000;
+	claim->progress = eo_text_copy(held->progress);
 	claim->mine = true;
 }
 
@@ -489,7 +490,7 @@ take_acquired(EoAcquiring *a, const EoRecord *r)
 
 	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
 	held->spared = r->spared;
-	check_numbers(a, r);
+	check_kept(a, r);
 	/* The first heartbeat may be due before the worker wakes by itself. */
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
 		eo_database_wake(MyDatabaseId);
@@ -503,6 +504,7 @@ take_acquired(EoAcquiring *a, const EoRecord *r)
 		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
 		remembered->retention_s = held->info->retention_s;
 	}
+	eo_key_see_progress(&a->k, held, held->info->token, r);
 	put_acquired(a->claim, held);
 }
 
@@ -560,6 +562,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 
 	claim->fence = r->fence;
 	claim->runs = r->runs;
+	claim->progress = eo_text_copy(r->progress);
 	claim->expires_at_ms = r->ttl_s * 1000;
 	if (fate == EO_FATE_COMMITTED)
 		claim->expires_at_ms = 1000 *
@@ -732,12 +735,17 @@ hash_of_handler(const char *handler)
 	return hash_bytes_extended((const unsigned char *) handler, (int) strlen(handler), 0) | 1;
 }
 
-/* A claim that has been made of such a record is given back by the error. */
+/*
+ * What the next run goes on with.  A claim that has been made of such a record is given back by
+ * the error.
+ */
 static void
-check_numbers(const EoAcquiring *a, const EoRecord *r)
+check_kept(const EoAcquiring *a, const EoRecord *r)
 {
 	if (r->odd_number != NULL)
 		eo_error_raise_odd_number("acquire", a->ask->key, a->k.store->server->name, r->odd_number);
+	if (r->odd_progress)
+		eo_error_raise_odd("acquire", a->ask->key, a->k.store->server->name, "progress");
 }
 
 /* Raise if the record has what the caller is to be told in a form that cannot be read. */
@@ -749,7 +757,7 @@ check_readable(EoAcquiring *a, const EoRecord *r, EoState state)
 	state == EO_STATE_COMPLETED && r->odd_result ? "result" :
 	state == EO_STATE_FAILED && r->odd_error ? "error" : NULL;
 
-	check_numbers(a, r);
+	check_kept(a, r);
 	if (odd != NULL)
 		eo_error_raise_odd("acquire", a->ask->key, a->k.store->server->name, odd);
 }

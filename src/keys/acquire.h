@@ -60,6 +60,7 @@ typedef struct EoClaim
 	int64		runs;
 	char	   *result;			/* JSON text or NULL */
 	char	   *error;			/* JSON text or NULL */
+	char	   *progress;		/* JSON text or NULL; only if mine is true */
 	int64		lease_until_ms;
 	int64		retry_at_ms;
 	int64		expires_at_ms;

@@ -106,10 +106,21 @@ eo_key_owns(const EoKey *k, const EoTxClaim *claim)
 	return remembered != NULL && strcmp(remembered->token, claim->info->token) == 0;
 }
 
+/* The length of the progress that the record keeps until the key is completed, as far as is known. */
+static size_t
+progress_len(const EoKey *k)
+{
+	const EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
+
+	if (k->held != NULL)
+		return k->held->progress != NULL ? strlen(k->held->progress) : 0;
+	return remembered != NULL ? remembered->progress_len : 0;
+}
+
 void
 eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint)
 {
-	size_t		max = eo_record_key_room(k->store->layout, strlen(k->pk));
+	size_t		max = eo_record_key_room(k->store->layout, strlen(k->pk)) - progress_len(k);
 
 	if (len <= max)
 		return;
@@ -141,6 +152,28 @@ eo_key_check_result(const EoKey *k, const char *result, const char *hint)
 						   EO_ATTRIBUTE_MAX_DIGITS, EO_ATTRIBUTE_MAX_DEPTH),
 				 errhint("Put the value into a string, or use a layout with the result_form text.")));
 	eo_key_check_size(k, "result", size, hint);
+}
+
+void
+eo_key_see_progress(const EoKey *k, EoTxClaim *held, const char *token, const EoRecord *r)
+{
+	EoSessionToken *remembered = eo_session_tokens_find(k->store->server, k->pk);
+
+	if (held != NULL)
+	{
+		char	   *before = held->progress;
+
+		held->progress = r->progress == NULL ? NULL :
+			MemoryContextStrdup(GetMemoryChunkContext(held), r->progress);
+		held->progress_no = r->progress_no;
+		if (before != NULL)
+			pfree(before);
+	}
+	if (remembered != NULL && strcmp(remembered->token, token) == 0)
+	{
+		remembered->progress_len = r->progress_len;
+		remembered->progress_no = r->progress_no;
+	}
 }
 
 static void

@@ -12,6 +12,7 @@
 
 #include "cluster/target.h"
 #include "commit/xact.h"
+#include "records/record.h"
 #include "server/answer.h"
 #include "server/store.h"
 #include "storage/lock.h"
@@ -68,7 +69,7 @@ extern bool eo_key_owns(const EoKey *k, const EoTxClaim *claim);
 
 /*
  * Raise 54000 if a result or error of len bytes does not fit into the item beside
- * the key.  what begins the message; hint is its hint.
+ * the key and the progress that is known.  what begins the message; hint is its hint.
  */
 extern void eo_key_check_size(const EoKey *k, const char *what, size_t len, const char *hint);
 
@@ -77,6 +78,13 @@ extern void eo_key_check_size(const EoKey *k, const char *what, size_t len, cons
  * are kept in DynamoDB's own types and these have no such value.
  */
 extern void eo_key_check_result(const EoKey *k, const char *result, const char *hint);
+
+/*
+ * Note the progress in a record of the claim with that token, for the next note and for
+ * eo_key_check_size().  held is the claim in this transaction; NULL: it is not in this one.
+ */
+extern void eo_key_see_progress(const EoKey *k, EoTxClaim *held, const char *token,
+								const EoRecord *r);
 
 /*
  * Both of these wait, interruptibly, for a key that another run holds, and return at give_up_us

@@ -134,6 +134,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	*r = *eo_store_record(answer);
 	r->result = eo_text_copy(r->result);
 	r->error = eo_text_copy(r->error);
+	r->progress = eo_text_copy(r->progress);
 	r->holder = eo_text_copy(r->holder);
 	exists = answer->exists && !eo_store_is_expired(store, r);
 	if (exists && fate == EO_FATE_COMMITTED)
@@ -146,6 +147,8 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 		eo_error_raise_odd("read", key, store->server->name, "result");
 	if (exists && r->state == EO_STATE_FAILED && r->odd_error)
 		eo_error_raise_odd("read", key, store->server->name, "error");
+	if (exists && r->state != EO_STATE_COMPLETED && r->odd_progress)
+		eo_error_raise_odd("read", key, store->server->name, "progress");
 	r->owner = r->bind = r->origin_text = r->payload_sha256 = NULL;
 	r->item = NULL;
 	return overlay(&k, exists, r);

@@ -49,6 +49,9 @@
 #include "server/text.h"
 #include "wire/client.h"
 
+/* Each later write of the record pays for it. */
+#define MAX_PROGRESS_BYTES 32768
+
 pg_noreturn static void raise_lost(const EoKey *k, const EoRecord *record);
 pg_noreturn static void raise_settled(const EoKey *k, bool completed);
 
@@ -64,6 +67,9 @@ static void fail_at_end(EoKey *k, EoTxClaim *claim, const char *error, int64 ret
 static void fail_now(EoKey *k, const char *token, const char *error, int64 retry_after_ms,
 					 bool terminal);
 static bool release_now(EoKey *k, const char *token);
+static void prepare_note(const EoKey *k, const EoTxClaim *claim, const char *progress, EoWrite *w);
+static EoAnswer *take_note(const EoKey *k, EoTxClaim *claim, const EoWrite *w, EoAnswer *answer,
+						   int64 *later_ms);
 static EoTxClaim *held_by(const EoKey *k, const char *token, const char *verb);
 static const char *choose_token(const EoKey *k, const char *given, const char *verb);
 static int64 retention_of(const EoKey *k, const char *token);
@@ -414,7 +420,8 @@ release_now(EoKey *k, const char *token)
 /* ----- extend ----- */
 
 int64
-eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_ms)
+eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_ms,
+				const char *progress)
 {
 	EoKey		k;
 	EoTxClaim  *claim;
@@ -422,6 +429,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	EoAnswer   *answer = NULL;
 	EoSlotRef	session;
 	int64		retention_s;
+	int64		later_ms = 0;
 	int64		until_ms;
 
 	eo_key_find(&k, store, key);
@@ -429,14 +437,19 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;
 	w.owner = claim != NULL ? claim->info->token : choose_token(&k, token, "extend");
+	if (progress != NULL)
+		prepare_note(&k, claim, progress, &w);
 	retention_s = retention_of(&k, w.owner);
 	for (int tries = 0; answer == NULL; tries++)
 	{
 		eo_key_need_clock(&k, "extend");
 		w.now_ms = eo_client_now_ms(&store->client);
-		w.lease_ms = w.now_ms + lease_ms;
+		w.lease_ms = Max(w.now_ms + lease_ms, later_ms);
 		eo_record_keep(&w, w.lease_ms, retention_s);
-		answer = write_as_owner(&k, EO_EXTEND, &w, "extend", tries == 0);
+		answer = write_as_owner(&k, progress != NULL ? EO_PROGRESS : EO_EXTEND, &w, "extend",
+								tries == 0);
+		if (answer != NULL && progress != NULL)
+			answer = take_note(&k, claim, &w, answer, &later_ms);
 	}
 	if (answer->outcome != EO_APPLIED)
 	{
@@ -450,6 +463,70 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 		eo_slot_extended(session, until_ms, lease_ms, eo_store_record(answer)->ttl_s);
 	eo_answer_free(answer);
 	return until_ms;
+}
+
+/* Fill in a note, to follow the one that was seen last under this token. */
+static void
+prepare_note(const EoKey *k, const EoTxClaim *claim, const char *progress, EoWrite *w)
+{
+	const EoSessionToken *remembered = find_remembered(k, w->owner);
+
+	w->progress = progress;
+	w->progress_len = strlen(progress);
+	if (w->progress_len > MAX_PROGRESS_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("progress of key \"%s\" on server \"%s\" is too large",
+						eo_text_key_shown(k->key), k->store->server->name),
+				 errdetail("As text it has %zu bytes; there may be %d.", w->progress_len,
+						   MAX_PROGRESS_BYTES),
+				 errhint("Keep what the next run needs to find what was done, such as ids.")));
+	/* The result was given the room that there was. */
+	if (claim != NULL && (eo_xact_is_completed(claim) || eo_xact_is_given_up(claim)))
+		raise_settled(k, eo_xact_is_completed(claim));
+	if (claim != NULL)
+		w->progress_seen = claim->progress_no;
+	else if (remembered != NULL)
+		w->progress_seen = remembered->progress_no;
+	else
+	{
+		/* Another session has made the claim, and told its caller. */
+		EoAnswer   *answer = eo_key_read(k, "extend");
+
+		w->progress_seen = answer->exists ? eo_store_record(answer)->progress_no : 0;
+		eo_answer_free(answer);
+	}
+}
+
+/*
+ * Keep what the record of the claim has now, and raise if that is a note that was not seen.
+ * Returns the answer; or NULL if nothing but a later lease has refused the note, which
+ * is to be sent again with that.  (A refusal shows a lease, but not the note.)
+ */
+static EoAnswer *
+take_note(const EoKey *k, EoTxClaim *claim, const EoWrite *w, EoAnswer *answer, int64 *later_ms)
+{
+	const EoRecord *r = eo_store_record(answer);
+
+	if (!answer->exists || r->state != EO_STATE_IN_PROGRESS || strcmp(r->owner, w->owner) != 0)
+		return answer;
+	if (answer->outcome != EO_APPLIED && r->progress_no == w->progress_seen &&
+		r->lease_ms > w->lease_ms)
+	{
+		*later_ms = r->lease_ms;
+		eo_answer_free(answer);
+		return NULL;
+	}
+	eo_key_see_progress(k, claim, w->owner, r);
+	if (answer->outcome != EO_APPLIED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("key \"%s\" on server \"%s\" has progress that was not seen",
+						eo_text_key_shown(k->key), k->store->server->name),
+				 errdetail("Note %lld was written by another session with this token, or by a call whose outcome was not known.",
+						   (long long) r->progress_no),
+				 errhint("Read it with idem_get(), and note what it says, too.")));
+	return answer;
 }
 
 /* ----- helpers ----- */

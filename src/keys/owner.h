@@ -61,9 +61,11 @@ extern bool eo_owner_release(EoStore *store, const char *key, const char *token,
 
 /*
  * Extend the lease of a claim to lease_ms from now (negative: by the server's
- * option), at once.  Returns the new end of the lease, epoch milliseconds.
+ * option), and note its progress (JSON text; NULL: leave it), at once.  Returns the new end
+ * of the lease, epoch milliseconds.  Raises 55000 if there is a note that the caller has
+ * not seen.
  */
 extern int64 eo_owner_extend(EoStore *store, const char *key, const char *token,
-							 int64 lease_ms);
+							 int64 lease_ms, const char *progress);
 
 #endif							/* EO_KEYS_OWNER_H */

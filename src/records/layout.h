@@ -64,6 +64,8 @@ typedef enum EoRecordAttribute
 								 * record; absent: none */
 	EO_A_UNDONE,				/* origins of the claim's seals that were
 								 * undone; absent: none */
+	EO_A_PROGRESS,
+	EO_A_PROGRESS_NO,
 	EO_A_TTL,
 	EO_A_STATUS_SHOWN,
 	EO_A_EXPIRY_SHOWN,

@@ -130,7 +130,8 @@ eo_list_put_records(EoBuf *body, const EoLayout *layout, bool results, const EoL
 	const char *names[EO_N_ATTRIBUTES + 2];
 
 	for (int i = 0; i < EO_N_ATTRIBUTES; i++)
-		names[i] = i == EO_A_RESULT || i == EO_A_PAYLOAD ? NULL : layout->attributes[i].name;
+		names[i] = i == EO_A_RESULT || i == EO_A_PROGRESS || i == EO_A_PAYLOAD ?
+			NULL : layout->attributes[i].name;
 
 	/* The records of other clients are read by these. */
 	names[EO_N_ATTRIBUTES] = layout->is_native ? NULL : layout->status;

@@ -19,7 +19,6 @@
 
 #include "records/action_item.h"
 #include "records/action_seal.h"
-#include "records/attribute.h"
 #include "records/expression.h"
 #include "records/layout_write.h"
 #include "records/origin.h"
@@ -36,10 +35,10 @@
  * write as seen: what was seen has, or has not, an owner (O, Q), an expiry (E, G), an
  * updated attribute (V, B), a lease (H, K).
  */
-static const char options[] = "mpvergxNUhqj" "XDWLYOQEGVBHK";
+static const char options[] = "mpvergxNUhqji" "XDWLYOQEGVBHK";
 
-/* Those of the native layout are the first twelve. */
-#define N_VARIANTS (1 << 12)
+/* Those of the native layout are the first thirteen. */
+#define N_VARIANTS (1 << 13)
 
 /* Attributes of the record that a write "as seen" names; NULL: the record has none. */
 typedef struct Seen
@@ -80,7 +79,8 @@ options_of(const EoWrite *w, const Seen *seen)
 		seen->updated != NULL,	/* U */
 		w->holder != NULL,		/* h */
 		w->writes > 0,			/* q */
-		w->handler != NULL		/* j */
+		w->handler != NULL,	/* j */
+		w->progress_seen > 0	/* i */
 	};
 
 	return eo_expression_options(set, sizeof(set) / sizeof(set[0]));
@@ -183,6 +183,13 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 #define REMOVE_TERMS "[!h?, #h]"
 
 /*
+ * The progress is the one that the run has seen: a late note, or one that is sent twice,
+ * must not put it back.  What completes the key or begins it anew removes it, and nothing else.
+ */
+#define PROGRESS_AS_SEEN "[i? AND #q = :A][!i? AND attribute_not_exists(#q)]"
+#define REMOVE_PROGRESS ", #m, #q"
+
+/*
  * A claim that outlives its transaction may be sealed several times.  The origins of the
  * seals that were undone stay in the record until the next claim, because a copy of each
  * may still arrive.  A statement of PartiQL is for records that have none (statement.c).
@@ -219,19 +226,19 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 	"[L?, #L = if_not_exists(#Q, #L)]" \
 	"[Y?, #U = if_not_exists(#K, #U), #Y = if_not_exists(#K, #U)]"
 #define REMOVE_KEPT "[X?, #J][L?, #Q][Y?, #K]"
-#define REMOVE_LEASE "[L?, #L]"
+#define REMOVE_RUN "[L?, #L]" REMOVE_PROGRESS
 #define THE_TTL ":w + if_not_exists(#a, :a)"
 
 /* A run more of the record, or the first of a new one, which is over at once. */
 #define COMPLETE_ONE_MORE "SET #s = :C, #o = :o, #b = :b," \
 	" #f = if_not_exists(#f, :i) + :1, #n = if_not_exists(#n, :0) + :1," \
 	" #c = if_not_exists(#c, :i), #u = :i, #t = :t" SET_TERMS "[v?, #v = :v][p?, #p = :p]" \
-	SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g, #w, #d" REMOVE_TERMS "[!v?, #v]" REMOVE_LEASE REMOVE_KEPT
+	SHOW_FINISHED(":t") " REMOVE #l, #e, #r, #g, #w, #d" REMOVE_TERMS "[!v?, #v]" REMOVE_RUN REMOVE_KEPT
 
 #define FORGOTTEN_AS_SEEN "[!X?#s = :S AND #o = :O]" SHOWN_AS_SEEN FENCE_AS_SEEN
 #define FORGET(more) \
 	"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0" more \
-	SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #j, #i, #w" REMOVE_KEPT
+	SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #j, #i, #w" REMOVE_PROGRESS REMOVE_KEPT
 
 /*
  * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
@@ -264,7 +271,8 @@ static const struct
 		"SET #s = :I, #o = :o, #b = :b, #f = if_not_exists(#f, :i) + :1,"
 		" #l = :l, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
 		"[p?, #p = :p][j?, #j = :j][g?, #g = :g]" SHOW_STATUS SHOW_RUN(":t")
-		" REMOVE #v, #e, #r, #w, #d, #i[!g?, #g]" REMOVE_TERMS "[!p?, #p][!j?, #j]" REMOVE_KEPT
+		" REMOVE #v, #e, #r, #w, #d, #i[!g?, #g]" REMOVE_TERMS "[!p?, #p][!j?, #j]"
+		REMOVE_PROGRESS REMOVE_KEPT
 	},
 
 	/*
@@ -275,7 +283,7 @@ static const struct
 		EO_STATE_COMPLETED,
 		IS_OWN_RUN,
 		"SET #s = :C, #u = :i, " SET_TTL "[v?, #v = :v]" SHOW_FINISHED(THE_TTL)
-		" REMOVE #l, #r, #e, #g, #w[!v?, #v]" REMOVE_LEASE
+		" REMOVE #l, #r, #e, #g, #w[!v?, #v]" REMOVE_RUN
 	},
 
 	/*
@@ -320,6 +328,11 @@ static const struct
 		IS_OWN_RUN " AND #l <= :l",
 		"SET #l = :l, #u = :i, " SET_TTL SHOW_RUN(THE_TTL)
 	},
+	[EO_PROGRESS] = {
+		EO_STATE_IN_PROGRESS,
+		IS_OWN_RUN " AND #l <= :l" PROGRESS_AS_SEEN,
+		"SET #m = :P, #q = if_not_exists(#q, :0) + :1, #l = :l, #u = :i, " SET_TTL SHOW_RUN(THE_TTL)
+	},
 
 	/*
 	 * A record that notes this very seal as undone was unsealed after its
@@ -350,6 +363,7 @@ static const struct
 		"SET #s = :M, #o = :o, #b = :b, #g = :g,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i" SET_TERMS "[v?, #v = :v][q?, #w = :q]"
 		KEEP_NOTHING SHOW_SEALED " REMOVE #t, #l, #e, #r, #p, #j, #d" REMOVE_TERMS "[!v?, #v][!q?, #w]"
+		REMOVE_PROGRESS
 	},
 
 	/*
@@ -360,7 +374,7 @@ static const struct
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,
 		"#s = :M AND #o = :o[q? AND #w = :q][!q? AND attribute_not_exists(#w)]" UNTOUCHED,
-		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l" REMOVE_LEASE REMOVE_KEPT
+		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l" REMOVE_RUN REMOVE_KEPT
 	},
 
 	/*
@@ -370,7 +384,7 @@ static const struct
 	[EO_WAIVE] = {
 		EO_STATE_COMPLETED,
 		"#s = :M AND #o = :o" UNTOUCHED,
-		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l, #w" REMOVE_LEASE REMOVE_KEPT
+		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l, #w" REMOVE_RUN REMOVE_KEPT
 	},
 	/* The run counts, so that a key whose work always fails reaches max_runs. */
 	[EO_ABORT] = {
@@ -447,7 +461,7 @@ static const struct
 		"SET #s = :C, #o = :o, #b = :b,"
 		" #f = if_not_exists(#f, :i) + :1, #n = :1, #c = :i, #u = :i, #t = :t" SET_TERMS
 		"[v?, #v = :v][p?, #p = :p]" SHOW_FINISHED(":t")
-		" REMOVE #l, #e, #r, #g, #w, #j, #d" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_LEASE REMOVE_KEPT
+		" REMOVE #l, #e, #r, #g, #w, #j, #d" REMOVE_TERMS "[!v?, #v][!p?, #p]" REMOVE_RUN REMOVE_KEPT
 	},
 
 	/*
@@ -518,6 +532,8 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['m'] = NUMBER(FROM_WRITE, EoWrite, max_runs),
 	['r'] = NUMBER(FROM_WRITE, EoWrite, retry_ms),
 	['q'] = NUMBER(FROM_WRITE, EoWrite, writes),
+	['P'] = SIZED(FROM_WRITE, EoWrite, progress),
+	['A'] = NUMBER(FROM_WRITE, EoWrite, progress_seen),
 	['d'] = NUMBER(FROM_DERIVED, Derived, dead_ms),
 
 	/* Not in the native layout. */
@@ -546,23 +562,6 @@ eo_record_state_name(EoState state)
 	return eo_layout_find("native")->states[state];
 }
 
-EoStatus
-eo_record_result_size(const EoLayout *layout, const char *result, size_t len, size_t *size)
-{
-	EoBuf		out;
-	EoStatus	status;
-
-	*size = len;
-	if (result == NULL || !layout->native_result)
-		return EO_OK;
-	eo_buf_init(&out, (size_t) INT32_MAX - 1);
-	status = eo_attribute_put(&out, result, len, size);
-	if (status == EO_OK)
-		status = eo_buf_status(&out);
-	eo_buf_free(&out);
-	return status;
-}
-
 EoState
 eo_record_state_after(EoVerb verb)
 {
@@ -573,8 +572,8 @@ bool
 eo_record_is_dated(EoVerb verb)
 {
 	static const bool dated[N_VERBS] = {
-		[EO_ACQUIRE] = true,[EO_REPLACE] = true,[EO_EXTEND] = true,[EO_RESUME] = true,
-		[EO_SEAL_NEW] = true,[EO_SEAL_EXPIRED] = true,[EO_COMPLETE_NEW] = true,
+		[EO_ACQUIRE] = true,[EO_REPLACE] = true,[EO_EXTEND] = true,[EO_PROGRESS] = true,
+		[EO_RESUME] = true,[EO_SEAL_NEW] = true,[EO_SEAL_EXPIRED] = true,[EO_COMPLETE_NEW] = true,
 		[EO_COMPLETE_FREE] = true,[EO_COMPLETE_EXPIRED] = true
 	};
 

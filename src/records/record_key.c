@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "records/attribute.h"
 #include "records/layout.h"
 #include "records/origin.h"
 #include "records/timestamps.h"
@@ -22,11 +23,11 @@
 #define NUMBER_SIZE 21
 
 /*
- * Room for everything in an item but partition key and result: 140 bytes of
+ * Room for everything in an item but partition key and result: 146 bytes of
  * attribute names, ten numbers, status, bind, token, fingerprint, handler, origin, holder,
  * and the origin of one seal that was undone.
  */
-#define ITEM_OVERHEAD (140 + 10 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
+#define ITEM_OVERHEAD (146 + 10 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
 					   EO_MAX_HANDLER_BYTES + 2 * EO_ORIGIN_LEN + EO_MAX_HOLDER_BYTES)
 
 EoStatus
@@ -83,4 +84,21 @@ eo_record_key_room(const EoLayout *layout, size_t pk_len)
 			overhead += strlen(layout->key.sort_name) + pk_len + EO_MAX_LAYOUT_BYTES;
 	}
 	return EO_MAX_ITEM_BYTES - overhead - pk_len;
+}
+
+EoStatus
+eo_record_result_size(const EoLayout *layout, const char *result, size_t len, size_t *size)
+{
+	EoBuf		out;
+	EoStatus	status;
+
+	*size = len;
+	if (result == NULL || !layout->native_result)
+		return EO_OK;
+	eo_buf_init(&out, (size_t) INT32_MAX - 1);
+	status = eo_attribute_put(&out, result, len, size);
+	if (status == EO_OK)
+		status = eo_buf_status(&out);
+	eo_buf_free(&out);
+	return status;
 }

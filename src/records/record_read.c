@@ -102,6 +102,10 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
 									&record->result_len);
 	record->odd_error = !read_json(item, a[EO_A_ERROR].name, &record->error, &record->error_len);
+	/* A client that does not know it leaves it in what it completes. */
+	if (record->state != EO_STATE_COMPLETED)
+		record->odd_progress = !read_json(item, a[EO_A_PROGRESS].name, &record->progress,
+										  &record->progress_len);
 	record->undone = eo_json_get(eo_json_get(item, a[EO_A_UNDONE].name), "SS");
 	record->worn = eo_json_array_length(record->undone) >= MAX_UNDONE;
 	read_numbers(layout, item, record);
@@ -136,7 +140,8 @@ read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 		{EO_A_UPDATED, &record->updated_ms, EO_MAX_INSTANT_MS},
 		{EO_A_RETENTION, &record->retention_s, EO_MAX_INSTANT_MS / 1000},
 		{EO_A_TTL, &record->ttl_s, EO_MAX_INSTANT_MS / 1000},
-		{EO_A_WRITES, &record->writes, INT32_MAX}
+		{EO_A_WRITES, &record->writes, INT32_MAX},
+		{EO_A_PROGRESS_NO, &record->progress_no, INT64_MAX}
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)

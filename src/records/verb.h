@@ -55,6 +55,8 @@ typedef struct EoRecord
 	size_t		result_len;
 	const char *error;			/* JSON text */
 	size_t		error_len;
+	const char *progress;		/* JSON text; NULL: none, or COMPLETED */
+	size_t		progress_len;
 
 	/*
 	 * There is such an attribute, but of a type that another client chose and
@@ -64,6 +66,7 @@ typedef struct EoRecord
 	bool		odd_handler;
 	bool		odd_result;
 	bool		odd_error;
+	bool		odd_progress;
 
 	/*
 	 * The name of a number that is there and cannot be read, or is negative;
@@ -84,6 +87,8 @@ typedef struct EoRecord
 	int64_t		ttl_s;			/* epoch seconds; 0: none */
 	int64_t		writes;			/* COMMITTING: the finish makes so many beside
 								 * the record.  COMPLETED: it has made them */
+	int64_t		progress_no;	/* grows by one with each note of progress; 0:
+								 * there is none */
 	EoJsonValue *undone;		/* origins of seals, see
 								 * eo_record_read_undone() */
 
@@ -112,6 +117,8 @@ typedef enum EoVerb
 	EO_RELEASE,					/* own IN_PROGRESS -> FAILED, run not counted */
 	EO_SPARE,					/* the same, and that is noted */
 	EO_EXTEND,					/* own IN_PROGRESS: a later end of the lease */
+	EO_PROGRESS,				/* the same with a note of progress, if the
+								 * last one is the one that was seen */
 
 	/* For the commit of a transaction, see seal.c and settle.c. */
 	EO_SEAL,					/* own IN_PROGRESS -> COMMITTING */
@@ -183,6 +190,9 @@ typedef struct EoWrite
 	size_t		result_len;
 	const char *error;			/* NULL: none */
 	size_t		error_len;
+	const char *progress;		/* EO_PROGRESS: the note */
+	size_t		progress_len;
+	int64_t		progress_seen;	/* number of the one before; 0: there is none */
 	const struct EoActionSeal *action;	/* EO_SEAL_NEW of an action, see
 										 * action_seal.h; NULL: of a key */
 	bool		terminal;		/* EO_FAIL: for good, retry_ms is ignored */

@@ -344,7 +344,7 @@ eo_error_raise_odd(const char *doing, const char *key, const char *server, const
 							  "Its %s is not a string." :
 							  "Its %s has no form in JSON: it is or contains binary data, or a string with a NUL.",
 							  what),
-					 "Another client has written it. Results and errors are JSON text, or a value of DynamoDB's that JSON can express.");
+					 "Another client has written it. Results, errors and progress are JSON text, or a value of DynamoDB's that JSON can express.");
 }
 
 void

@@ -23,8 +23,8 @@
 typedef struct Written
 {
 	EoVerb		verb;
-	EoWrite		write;			/* owner and origin are copies; the rest
-								 * counts until the write is spelled */
+	EoWrite		write;			/* owner, origin and progress are copies; the
+								 * rest counts until the write is spelled */
 	bool		replaces;		/* the record with this owner and fence, as it
 								 * was at seen_ms */
 	const char *seen_owner;
@@ -52,6 +52,7 @@ plan(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const EoWrite 
 	written->write = *w;
 	written->write.owner = copy(answer, w->owner);
 	written->write.origin = copy(answer, w->origin);
+	written->write.progress = copy(answer, w->progress);
 	if (w->seen != NULL)
 	{
 		written->replaces = true;
@@ -184,7 +185,8 @@ is_same(const char *a, const char *b)
  * shows a seal only if it names the same transaction: of two transactions that
  * complete under the same token, only one may believe that it has sealed.  It shows that
  * a seal was undone only if it notes that seal, and so refuses a late copy of it.  It shows
- * a finish with so many writes only if it says that they were made.
+ * a finish with so many writes only if it says that they were made.  It shows a note only by
+ * its text, too: another note of this claim may have got that number.
  */
 static bool
 shows_record(const void *item, const void *written)
@@ -209,6 +211,8 @@ shows_record(const void *item, const void *written)
 	 */
 	if (verb == EO_RESUME && !is_same(r->origin_text, w->origin))
 		return false;
+	if (verb == EO_PROGRESS)
+		return r->progress_no == w->progress_seen + 1 && is_same(r->progress, w->progress);
 	return (verb != EO_EXTEND && verb != EO_RESUME) || r->lease_ms >= w->lease_ms;
 }
 

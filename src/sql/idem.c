@@ -451,7 +451,7 @@ eo_idem_release_body(PG_FUNCTION_ARGS)
 }
 
 /*
- * idem_extend(key, lease, token, server)
+ * idem_extend(key, lease, token, server, progress)
  */
 static Datum
 eo_idem_extend_body(PG_FUNCTION_ARGS)
@@ -463,7 +463,8 @@ eo_idem_extend_body(PG_FUNCTION_ARGS)
 	eo_preconditions("idem_extend", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	lease_ms = eo_arg_lease(fcinfo, 1);
-	until_ms = eo_owner_extend(eo_arg_store(fcinfo, 3), key, eo_arg_token(fcinfo, 2), lease_ms);
+	until_ms = eo_owner_extend(eo_arg_store(fcinfo, 3), key, eo_arg_token(fcinfo, 2), lease_ms,
+							   eo_arg_json(fcinfo, 4));
 	PG_RETURN_TIMESTAMPTZ(eo_row_timestamp(until_ms));
 }
 
@@ -607,6 +608,7 @@ fill_claim(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, co
 	EO_ROW_PUT(row, false, BoolGetDatum(c->replayed));
 	EO_ROW_PUT(row, false, Int32GetDatum(eo_row_http_status(c)));
 	EO_ROW_PUT(row, retry_after == 0, Int32GetDatum(retry_after));
+	eo_row_put_json(row, c->mine ? c->progress : NULL);
 }
 
 /* A token that this process has made is a UUID in its usual text. */
@@ -644,4 +646,6 @@ fill_record(EoRow *row, TupleDesc desc, const EoStore *store, const char *key, c
 	eo_row_put_instant(row, r->created_ms);
 	eo_row_put_instant(row, r->updated_ms);
 	eo_row_put_text(row, r->holder != NULL ? eo_row_show_utf8(r->holder) : NULL);
+	/* The transaction that completes the key may be known here only. */
+	eo_row_put_json(row, r->state != EO_STATE_COMPLETED ? r->progress : NULL);
 }

@@ -94,7 +94,8 @@ const ofActions = new Map([['actionId', 'created'], ['pinTokens', 'attempt'], ['
   ['canceledAt', 'canceled'], ['closedAt', 'closed']]);
 
 // The status that a write leaves in the record: COMMITTING, COMPLETED, ...; 'lease'
-// for a heartbeat and 'noted' for a note of an undone seal, which do not change the status.
+// for a heartbeat, 'progress' for a note of progress and 'noted' for a note of an undone seal,
+// which do not change the status.
 function statusAfter(body) {
   let request;
   try {
@@ -112,6 +113,7 @@ function statusAfter(body) {
     if (placeholder && new RegExp(`(SET|ADD|,) ${placeholder} `).test(expression)) return word;
   }
   if (/^SET #l/.test(expression)) return 'lease';
+  if (/^SET #m/.test(expression)) return 'progress';
   if (/^ADD #d/.test(expression)) return 'noted';
   const [, placeholder] = /\bSET #s = (:\w+)/.exec(expression) ?? [];
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';

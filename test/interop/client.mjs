@@ -1,6 +1,6 @@
 // A reference client for docs/records.md on the AWS SDK. It shows how another service
-// shares keys with PostgreSQL. To keep it short it does not extend leases or limit
-// runs, and it trusts the clock of its host.
+// shares keys with PostgreSQL. To keep it short it does not extend leases, note progress or
+// limit runs, and it trusts the clock of its host.
 
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -50,7 +50,7 @@ export class Keys {
           'SET #status = :open, #owner = :owner, #bind = :bind, #fence = #fence + :one, #runs = :one,'
           + ' #lease_ms = :until, #ttl = :ttl, #created_ms = :now, #updated_ms = :now,'
           + ` #retention_s = :retention, #holder = :holder${set}`
-          + ` REMOVE #result, #error, #retry_ms, #origin, #handler, #spared${fingerprint ? '' : ', #payload_sha256'}`,
+          + ` REMOVE #result, #error, #retry_ms, #origin, #handler, #spared, #progress, #progress_no${fingerprint ? '' : ', #payload_sha256'}`,
           { ...values, s: record.status, o: record.owner, f: record.fence, u: record.updated_ms, t: record.ttl });
         if (replaced.applied) return { outcome: 'acquired', token, record: replaced.record };
         continue;
@@ -82,7 +82,7 @@ export class Keys {
 
   complete(key, token, result = null) {
     return this.#settle(key, token, 'COMPLETED', '#status = :open',
-      ', #result = :result REMOVE #lease_ms, #retry_ms, #error, #origin', { result: JSON.stringify(result) });
+      ', #result = :result REMOVE #lease_ms, #retry_ms, #error, #origin, #progress, #progress_no', { result: JSON.stringify(result) });
   }
 
   fail(key, token, error, { retryAfter = 0, terminal = false } = {}) {

@@ -30,7 +30,8 @@ static const struct
 }			verbs[] = {
 	{EO_ACQUIRE, "acquire", EO_STATE_FAILED}, {EO_COMPLETE, "complete", EO_STATE_IN_PROGRESS},
 	{EO_FAIL, "fail", EO_STATE_IN_PROGRESS}, {EO_RELEASE, "release", EO_STATE_IN_PROGRESS},
-	{EO_EXTEND, "extend", EO_STATE_IN_PROGRESS}, {EO_SEAL, "seal", EO_STATE_IN_PROGRESS},
+	{EO_EXTEND, "extend", EO_STATE_IN_PROGRESS},
+	{EO_PROGRESS, "progress", EO_STATE_IN_PROGRESS}, {EO_SEAL, "seal", EO_STATE_IN_PROGRESS},
 	{EO_SEAL_NEW, "seal_new", EO_STATE_FAILED}, {EO_FINISH, "finish", EO_STATE_COMMITTING},
 	{EO_ABORT, "abort", EO_STATE_COMMITTING}, {EO_UNSEAL, "unseal", EO_STATE_COMMITTING},
 	{EO_RESUME, "resume", EO_STATE_COMMITTING}, {EO_NOTE_UNDONE, "note_undone", EO_STATE_COMMITTING},
@@ -116,6 +117,7 @@ put_value(EoBuf *out, const EoLayout *layout, EoRecordAttribute a, EoState from)
 		case EO_A_PAYLOAD:
 		case EO_A_HANDLER:
 		case EO_A_HOLDER:
+		case EO_A_PROGRESS:
 			eo_buf_adds(out, one_of(2) ? "{\"S\":\"\\\"?' text\"}" : "{\"S\":\"\"}");
 			break;
 		default:
@@ -140,8 +142,8 @@ put_item(EoBuf *out, const EoLayout *layout, const char *pk, EoState from)
 		if (name == NULL || a == EO_A_KEY || a == EO_A_SORT_KEY ||
 			(one_of(25) == 0 && (forced == NULL || a != EO_A_STATUS)))
 			continue;
-		/* Most records have no writes, and no seals that were undone. */
-		if ((a == EO_A_WRITES || a == EO_A_UNDONE) && one_of(4) > 0)
+		/* Most records have no writes, no seals that were undone, and no progress. */
+		if ((a == EO_A_WRITES || a == EO_A_UNDONE || a == EO_A_PROGRESS_NO) && one_of(4) > 0)
 			continue;
 		eo_buf_addf(out, ",\"%s\":", name);
 		put_value(out, layout, (EoRecordAttribute) a, from);
@@ -177,6 +179,9 @@ make_write(EoWrite *w)
 	w->error = one_of(2) ? texts[one_of(3)] : NULL;
 	w->error_len = w->error != NULL ? strlen(w->error) : 0;
 	w->writes = one_of(4) == 0 ? 1 : 0;
+	w->progress = texts[one_of(3)];
+	w->progress_len = strlen(w->progress);
+	w->progress_seen = one_of(2) * 1000;
 }
 
 /* Read the record as it was when it was seen: in another state, and otherwise as it is. */

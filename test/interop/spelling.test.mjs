@@ -28,8 +28,8 @@ const layouts = { native: ['pk'], 'powertools-python': ['id'], [custom]: ['PK', 
 
 // The verbs that have a statement; in layouts other than native a seal keeps what was shown.
 const spelled = {
-  native: 'abort acquire complete complete_new extend fail finish note_undone release resume seal seal_new spare unseal',
-  other: 'abort acquire complete complete_new extend fail finish note_undone release resume seal_new spare',
+  native: 'abort acquire complete complete_new extend fail finish note_undone progress release resume seal seal_new spare unseal',
+  other: 'abort acquire complete complete_new extend fail finish note_undone progress release resume seal_new spare',
 };
 
 async function ask(operation, request) {

@@ -22,6 +22,7 @@
 //      keys, or told that it is done.
 //  11. When the heir of a primary that was frozen has taken over, and that primary goes on, none of
 //      its transactions commits a claim of the time before.
+//  12. A note of progress whose caller was told so was written (and is kept, history.mjs).
 
 import { History, engine, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
@@ -171,6 +172,7 @@ export class Checker {
     this.#checkWindows();
     this.#checkAlone();
     this.#checkBinds();
+    this.#checkNotes();
     this.#checkLate(late);
     await this.#checkWrites(items);
     this.#checkActions(items);
@@ -309,6 +311,13 @@ export class Checker {
         const loose = this.history.of(PREFIX + key).find(({ holder, status, bind }) => holder === id && status === 'IN_PROGRESS' && bind !== 'tx');
         if (loose) this.violate(`the claim of key ${key} by attempt ${id} (${kind}) is bound to ${loose.bind}, and not to its transaction`, key);
       }
+    }
+  }
+
+  #checkNotes() {
+    for (const { id, kind, keys: [key], noted } of this.#attempts.values()) {
+      if (!noted || this.history.of(PREFIX + key).some(({ progress }) => progress === JSON.stringify(id))) continue;
+      this.violate(`attempt ${id} (${kind}) was told that its progress on key ${key} is written, and it was not`, key);
     }
   }
 

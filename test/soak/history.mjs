@@ -100,7 +100,7 @@ export class History {
 function findWrong(before, after, counts, copied) {
   if (!after) return 'a record is removed';
   const keeps = before?.owner === after.owner;
-  return findWrongItem(after)
+  return findWrongItem(after) || findWrongProgress(before, after, keeps)
     || (!before ? null : keeps ? findWrongOfOwner(before, after) : findWrongClaim(before, after, counts, copied));
 }
 
@@ -112,6 +112,15 @@ function findWrongItem({ status, ttl, lease_ms: lease, updated_ms: updated, owne
   if (status === 'IN_PROGRESS' && !lease) return 'IN_PROGRESS without a lease';
   const least = (status === 'IN_PROGRESS' ? lease : updated) / 1000 + HOUR_S;
   return ttl === undefined ? 'no ttl' : ttl < Math.floor(least) ? 'the ttl comes too early' : null;
+}
+
+// It is kept until the key is completed or forgotten, and a note has the next number.
+function findWrongProgress(before = {}, after, keeps) {
+  if (after.status === 'COMPLETED') return after.progress_no === undefined ? null : 'a completed key has progress';
+  if (after.progress_no === before.progress_no) return after.progress === before.progress ? null : 'progress without a number';
+  if (after.progress_no === undefined) return !keeps && after.runs === 0 ? null : 'progress is lost';
+  const isNext = after.progress_no === (before.progress_no ?? 0) + 1;
+  return keeps && isNext && after.status === 'IN_PROGRESS' && before.status === 'IN_PROGRESS' ? null : 'progress of another run, or not the next';
 }
 
 const withoutUndone = (record) => JSON.stringify({ ...record, undone: undefined }, Object.keys(record).sort());

@@ -273,7 +273,10 @@ export const kinds = {
     attempt.code = claiming.code;
     if (!token || claiming.end !== 'commit') return;
     if (attempt.share) clients.kept.set(key, token);
-    if (attempt.undo && !session.lost) await session.ask(`SELECT idem_extend($1, '1 s')`, [key]).catch(() => {});
+    if (attempt.undo && !session.lost) {
+      await session.ask(`SELECT idem_extend($1, '1 s', progress => to_jsonb($2::text))`, [key, attempt.id])
+        .then(() => { attempt.noted = true; }, () => {});
+    }
     if (attempt.leave || session.lost) return;
     await session.transaction(attempt, () => work(session, attempt, key, token));
     if (attempt.end === 'unknown') passOn(clients, key, token);
@@ -294,7 +297,8 @@ export const kinds = {
     try {
       // It had the key all the time if it still has it.
       const sent = Date.now();
-      await session.ask('SELECT idem_extend($1, $2)', [key, lease]);
+      await session.ask('SELECT idem_extend($1, $2, progress => to_jsonb($3::text))', [key, lease, attempt.id]);
+      attempt.noted = true;
       attempt.window = { from: attempt.got[key][4], until: sent, keys: [key], labels: [attempt.label] };
       if (attempt.terminal) session.vanish();
       else if (attempt.pick < 2) await session.transaction(attempt, () => work(session, attempt, key, token));

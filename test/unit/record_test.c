@@ -13,7 +13,8 @@ static const EoLayout *layout;
 enum
 {
 	RUNS = 1, PAYLOAD = 2, RESULT = 4, ERROR = 8, TERMINAL = 16, ORIGIN = 32, NO_ORIGIN = 64,
-	FENCE = 128, UPDATED = 256, HOLDER = 512, WRITES = 1024, HANDLER = 2048, N_VARIANTS = 4096
+	FENCE = 128, UPDATED = 256, HOLDER = 512, WRITES = 1024, HANDLER = 2048, PROGRESS = 4096,
+	N_VARIANTS = 8192
 };
 
 /* What was seen, with the attributes that a variant has. */
@@ -52,6 +53,9 @@ put_variant(EoBuf *body, EoVerb verb, int variant)
 	w.holder = variant & HOLDER ? "psql" : NULL;
 	w.writes = variant & WRITES ? 7 : 0;
 	w.handler = variant & HANDLER ? "app.pay" : NULL;
+	w.progress = "{}";
+	w.progress_len = 2;
+	w.progress_seen = variant & PROGRESS ? 4 : 0;
 	/* A seal always says whose it is, and so does what is noted of one. */
 	if ((verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED) || verb == EO_NOTE_UNDONE)
 		w.origin = "o/1/2/3";
@@ -90,9 +94,9 @@ test_states(void)
 
 		put_variant(&body, (EoVerb) verb, 0);
 		set = strstr(eo_buf_str(&body), "SET #s = :");
-		if (verb == EO_EXTEND || verb == EO_NOTE_UNDONE)
+		if (verb == EO_EXTEND || verb == EO_PROGRESS || verb == EO_NOTE_UNDONE)
 			ok(set == NULL && eo_record_state_after((EoVerb) verb) ==
-			   (verb == EO_EXTEND ? EO_STATE_IN_PROGRESS : EO_STATE_COMMITTING), "the state stays");
+			   (verb == EO_NOTE_UNDONE ? EO_STATE_COMMITTING : EO_STATE_IN_PROGRESS), "the state stays");
 		else if (set != NULL)
 		{
 			snprintf(value, sizeof(value), "\":%c\":{\"S\":\"%s\"}", set[10],
@@ -131,14 +135,15 @@ test_variants(void)
 	   has(EO_ACQUIRE, HANDLER, "#o <> :o AND (attribute_not_exists(#j) OR #j = :j)) OR (#s = :I") &&
 	   has(EO_ACQUIRE, HANDLER, "#l < :d AND (attribute_not_exists(#j) OR #j = :j))\"") &&
 	   !has(EO_ACQUIRE, 0, "#j"), "so is the handler");
-	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h, #p, #j\"") &&
-	   has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h, #j\"") &&
-	   has(EO_REPLACE, PAYLOAD | HANDLER, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h\""),
+	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h, #p, #j, #m, #q\"") &&
+	   has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h, #j, #m, #q\"") &&
+	   has(EO_REPLACE, PAYLOAD | HANDLER, " REMOVE #v, #e, #r, #w, #d, #i, #g, #h, #m, #q\""),
 	   "those of an expired record are dropped");
 	for (int verb = EO_COMPLETE; verb <= EO_NOTE_UNDONE; verb++)
 		ok(has((EoVerb) verb, HANDLER, "#j") == (verb == EO_SEAL_NEW || verb == EO_SEAL_EXPIRED),
 		   "and no write of the owner touches the handler");
-	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g, #w\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #w, #v\""),
+	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g, #w, #m, #q\"") &&
+	   has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #w, #v, #m, #q\""),
 	   "a result is set or removed, whether there is an error or not");
 	ok(has(EO_FAIL, ERROR, ", #e = :e, #r = :r REMOVE #l, #v, #i\"") &&
 	   has(EO_FAIL, RESULT, ", #r = :r REMOVE #l, #v, #i, #e\"") &&
@@ -150,9 +155,9 @@ test_variants(void)
 	   has(EO_ACQUIRE, 0, "\":t\":{\"N\":\"3603\"}"), "a claim notes its retention, and who made it");
 	ok(has(EO_SEAL, WRITES, ", #w = :q REMOVE") && has(EO_SEAL_NEW, WRITES, ", #w = :q REMOVE") &&
 	   has(EO_SEAL_EXPIRED, WRITES, ", #w = :q REMOVE") &&
-	   has(EO_FINISH, WRITES, "AND #w = :q\"") && has(EO_WAIVE, 0, "REMOVE #l, #w\""),
+	   has(EO_FINISH, WRITES, "AND #w = :q\"") && has(EO_WAIVE, 0, "REMOVE #l, #w, #m, #q\""),
 	   "a seal says how many writes the finish makes, and only that finish ends it");
-	ok(has(EO_SEAL, 0, ", #w\"") && has(EO_SEAL_NEW, 0, ", #w\"") && has(EO_SEAL_EXPIRED, 0, ", #w\"") &&
+	ok(has(EO_SEAL, 0, ", #w\"") && has(EO_SEAL_NEW, 0, ", #w\"") && has(EO_SEAL_EXPIRED, 0, ", #w, #m, #q\"") &&
 	   has(EO_FINISH, 0, "AND #o = :o AND attribute_not_exists(#w)\"") &&
 	   has(EO_COMPLETE_NEW, 0, "#g, #w"), "and there is no number if it makes none");
 	ok(has(EO_SEAL_NEW, HOLDER, "#a = :a, #h = :h") && has(EO_SEAL_EXPIRED, HOLDER, "#a = :a, #h = :h") &&
@@ -173,6 +178,30 @@ test_variants(void)
 	   "and which cannot be repeated");
 	ok(has(EO_RESUME, ORIGIN, "#o = :o AND #s = :M AND #g = :g\"") &&
 	   has(EO_RESUME, ORIGIN, "SET #s = :I, #l = :l, #u = :i, "), "a claim that goes on has a new lease");
+}
+
+/* A note follows the one that was seen, and is kept until the key is completed or begun anew. */
+static void
+test_progress(void)
+{
+	static const EoVerb removing[] = {EO_REPLACE, EO_COMPLETE, EO_SEAL_EXPIRED, EO_FINISH, EO_WAIVE,
+		EO_COMPLETE_NEW, EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
+
+	ok(has(EO_PROGRESS, 0, "#s = :I AND #o = :o AND #l <= :l AND attribute_not_exists(#q)\"") &&
+	   !has(EO_PROGRESS, 0, ":A"), "the first note");
+	ok(has(EO_PROGRESS, PROGRESS, "#s = :I AND #o = :o AND #l <= :l AND #q = :A\"") &&
+	   has(EO_PROGRESS, PROGRESS, "\":A\":{\"N\":\"4\"}"), "a later one");
+	ok(has(EO_PROGRESS, 0, "SET #m = :P, #q = if_not_exists(#q, :0) + :1, ") &&
+	   has(EO_PROGRESS, 0, "\":P\":{\"S\":\"{}\"}"), "has the next number");
+	for (int verb = EO_ACQUIRE; verb < EO_PROBE; verb++)
+	{
+		bool		removes = false;
+
+		for (size_t i = 0; i < sizeof(removing) / sizeof(removing[0]); i++)
+			removes |= removing[i] == (EoVerb) verb;
+		ok(verb == EO_PROGRESS || has((EoVerb) verb, 0, ", #m, #q") == removes, "who removes progress");
+		ok(verb == EO_PROGRESS || removes || !has((EoVerb) verb, PROGRESS, "#m"), "and who leaves it");
+	}
 }
 
 /* A write on what was seen compares what it has, and the absence of what it has not. */
@@ -318,8 +347,24 @@ test_foreign(void)
 	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
 	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK &&
-	   r.result == NULL && r.error == NULL &&
-	   !r.odd_result && !r.odd_error && !r.odd_payload_sha256 && !r.odd_handler, "nothing is odd where nothing is");
+	   r.result == NULL && r.error == NULL && r.progress == NULL && r.progress_no == 0 &&
+	   !r.odd_result && !r.odd_error && !r.odd_progress && !r.odd_payload_sha256 && !r.odd_handler, "nothing is odd where nothing is");
+	eo_json_free(doc);
+	item = "{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"progress\":{\"M\":{\"a\":{\"N\":\"1\"}}},"
+		"\"progress_no\":{\"N\":\"3\"}}";
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.progress_no == 3, "progress is read");
+	is_string(r.progress, "{\"a\":1}", "as JSON");
+	eo_json_free(doc);
+	item = "{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"progress\":{\"B\":\"AA==\"}}";
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.progress == NULL && r.odd_progress,
+	   "or is odd");
+	eo_json_free(doc);
+	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"progress\":{\"S\":\"{}\"}}";
+	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.progress == NULL && !r.odd_progress,
+	   "a completed key has none");
 	eo_json_free(doc);
 }
 
@@ -416,6 +461,7 @@ main(void)
 	test_bodies();
 	test_states();
 	test_variants();
+	test_progress();
 	test_seen();
 	test_completions();
 	test_keys();

@@ -132,7 +132,7 @@ my %cases = (
 		run => "SELECT idem_release(:'k'); COMMIT;" },
 	idem_extend => {
 		begin => "BEGIN; SELECT idem_acquire(:'k'); INSERT INTO work VALUES (:'k');",
-		run => "SELECT idem_extend(:'k', '1 hour'); SELECT idem_complete(:'k'); COMMIT;" },
+		run => "SELECT idem_extend(:'k', '1 hour', progress => '{\"n\": 1}'); SELECT idem_complete(:'k'); COMMIT;" },
 	idem_get => {
 		apart => 1,
 		begin => "BEGIN; INSERT INTO work VALUES (:'k'); SELECT idem_once(:'k', '[1, \"two\"]'); COMMIT;",

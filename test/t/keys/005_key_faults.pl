@@ -56,6 +56,9 @@ my @functions = (
 		answer => 't', record => 'FAILED|0' },
 	{ name => 'extend', before => 'acquired', call => q{SELECT idem_extend('KEY', '1 hour') > now() + '59 min'},
 		answer => 't', record => 'IN_PROGRESS|1' },
+	{ name => 'note progress', before => 'acquired',
+		call => q{SELECT idem_extend('KEY', '1 hour', progress => '{"n": 1}') > now() + '59 min'},
+		answer => 't', record => 'IN_PROGRESS|1|{"n": 1}' },
 	{ name => 'get', before => 'completed', call => q{SELECT status, result FROM idem_get('KEY')},
 		answer => 'COMPLETED|"r"', record => 'COMPLETED|1|"r"' },
 	# It reads before it writes: the write is attacked.
@@ -75,7 +78,7 @@ foreach my $function (@functions)
 		  if ($function->{before} // '') eq 'dead';
 		push @cases, { function => $function, fault => $fault, id => $id, only => $function->{only},
 			before => $before, call => $call,
-			after => [ again => $call, record => "SELECT status, runs, result FROM idem_get('$id')" ] };
+			after => [ again => $call, record => "SELECT status, runs, coalesce(result, progress) FROM idem_get('$id')" ] };
 	}
 }
 run_under_faults($node, @cases);

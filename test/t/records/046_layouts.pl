@@ -285,6 +285,32 @@ foreach my $server (sort keys %clients)
 		"$server: runs are counted");
 }
 
+# ----- progress: between two runs of SQL, whatever the layout ------------------------
+
+foreach my $server (sort keys %servers)
+{
+	my $note = sub { $sql->("SELECT FROM idem_acquire('$_[0]', lease => '$_[1]', server => '$server');"
+		  . "SELECT FROM idem_extend('$_[0]', '$_[1]', progress => '{\"n\": 1}', server => '$server')") };
+	my $read = sub { $sql->("SELECT outcome, progress FROM idem_acquire('$_[0]', lease => '10 min', server => '$server')") };
+	$sql->("SELECT FROM idem_acquire('noted', server => '$server'); SELECT FROM idem_extend('noted', progress => '{\"n\": 1}', server => '$server');"
+		  . "SELECT idem_fail('noted', server => '$server')");
+	is(value_of($server, 'noted', 'eo_progress'), '{"n": 1}', "$server: a note has an attribute of our own");
+	is($read->('noted'), 'acquired|{"n": 1}', "$server: ... which the next run of SQL reads");
+	$sql->("SELECT idem_complete('noted', token => '" . value_of($server, 'noted', 'eo_owner') . "', server => '$server')");
+	settled($node);
+	is(join(' ', value_of($server, 'noted', 'eo_status'), map { value_of($server, 'noted', $_) // 'none' } 'eo_progress', 'eo_progress_no'),
+		'COMPLETED none none', "$server: ... until the key is completed");
+	next unless $clients{$server};
+	$note->('noted before them', '100 ms');
+	$clients{$server}{complete}->('noted before them');
+	is($sql->("SELECT outcome, progress IS NULL FROM idem_acquire('noted before them', server => '$server')"), 'completed|t',
+		"$server: a key that they complete has none");
+	$note->('given up by them', '100 ms');
+	$clients{$server}{give_up}->('given up by them');
+	is($read->('given up by them'), 'acquired|', "$server: after a run of theirs SQL begins without");
+	is(value_of($server, 'given up by them', 'eo_progress'), undef, "$server: ... and removes it");
+}
+
 # ----- what a program sees in each state -------------------------------------------
 # The table of docs/interop.md, a cell a row: the word that is shown, when the expiry is (past,
 # soon, the retention, far), and whether a run of theirs begins.
