@@ -25,6 +25,9 @@ my %said = (
 	terminate => sub { qr/FATAL:  57P01: terminating connection: the claim on key "$_[0]" on server "exactonce" was lost\nDETAIL:  .* on_lost => 'terminate'\.\n/ });
 my $by_user = qr/ERROR:  57014: canceling statement due to user request/;
 
+# A statement that nobody stops ends by itself.
+my $limit = "SET statement_timeout = '@{[ paced('30s') ]}';\n";
+
 # ----- helpers -------------------------------------------------------------------------
 
 # Another service takes the key, for long.
@@ -47,7 +50,7 @@ sub terms
 sub start_victim
 {
 	my ($key, $mode, $rest, %how) = @_;
-	my $run = start_script($node, "SET application_name = '$key';\n" . ($how{before} // '') . ($how{alone} ? '' : "BEGIN;\n")
+	my $run = start_script($node, "SET application_name = '$key';\n" . $limit . ($how{before} // '') . ($how{alone} ? '' : "BEGIN;\n")
 		  . "SELECT 'claim ' || outcome FROM idem_acquire('$key', " . terms($mode, $how{terms}) . ");\n"
 		  . ($how{then} // '') . say_in_script("held $key") . $rest);
 	await_word("held $key");
@@ -186,16 +189,12 @@ await_lost('rolls back');
 go_on('rolls back');
 is(finish_script($run), "claim acquired\ndone\n", 'idle: ROLLBACK works, and the next transaction is not hit');
 
-$run = start_victim('to a savepoint', 'terminate', halt_until('to a savepoint')
-	  . "ROLLBACK TO s;\nINSERT INTO work VALUES ('kept');\nSELECT pg_sleep(@{[ paced(1) ]});\nSELECT idem_complete('kept');\nCOMMIT;\nSELECT 'done';\n",
-	before => "BEGIN;\nSELECT outcome FROM idem_acquire('kept', on_lost => 'terminate');\nSAVEPOINT s;\n", alone => 1);
-# It is not to be found out before the transaction has rolled back.
-fault(key => 'to a savepoint', to => 'lease', do => 'hold');
-await_request(key => 'to a savepoint', to => 'lease');
+$run = start_victim('to a savepoint', 'cancel', halt_until('to a savepoint')
+	  . "ROLLBACK TO s;\nINSERT INTO work VALUES ('kept');\nSELECT pg_sleep(@{[ paced(0.5) ]});\nSELECT idem_complete('kept');\nCOMMIT;\nSELECT 'done';\n",
+	before => "BEGIN;\nSELECT outcome FROM idem_acquire('kept', on_lost => 'cancel');\nSAVEPOINT s;\n", alone => 1);
 steal('to a savepoint');
+await_lost('to a savepoint');
 go_on('to a savepoint');
-await_active('to a savepoint');
-release_held();
 like(finish_script($run), qr/^done$/m, 'a claim that has ended with its savepoint stops nobody');
 wait_until('... and the key of the transaction is completed', sub { status_of($table, 'kept') eq 'COMPLETED' });
 
@@ -284,7 +283,7 @@ foreach my $mode ('cancel', 'terminate')
 	{
 		my $key = "$mode others " . length $how;
 		my $run = start_victim($key, $mode,
-			"DO \$\$BEGIN LOOP BEGIN $how; EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'swallowed'; END; END LOOP; END\$\$;\n");
+			"DO \$\$BEGIN FOR i IN 1..3 LOOP BEGIN $how; EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'swallowed'; END; END LOOP; END\$\$;\n");
 		await_active($key);
 		steal($key);
 		my $said = finish_script($run);
@@ -294,7 +293,7 @@ foreach my $mode ('cancel', 'terminate')
 }
 
 # The claim is made in the block, and is rolled back with that before the error comes to the top.
-$run = start_script($node, "SET application_name = 'inner';\nDO \$\$BEGIN PERFORM idem_acquire('inner', @{[ terms('cancel') ]}); LOOP END LOOP; "
+$run = start_script($node, $limit . "SET application_name = \'inner\';\nDO \$\$BEGIN PERFORM idem_acquire('inner', @{[ terms('cancel') ]}); LOOP END LOOP; "
 	  . "EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'swallowed'; END\$\$;\n");
 await_sql("SELECT count(*) = 1 FROM exactonce_claims WHERE key = 'inner' AND state = 'held'", 'inner is held');
 steal('inner');
@@ -320,7 +319,7 @@ like($out, qr/it lives on/, '... and what was said for the other one does not co
 settled($node);
 is(status_of($table, 'other'), 'FAILED', '... which is given back');
 
-$run = start_script($node, "SET application_name = 'many';\nBEGIN;\n"
+$run = start_script($node, $limit . "SET application_name = \'many\';\nBEGIN;\n"
 	  . "SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'many ' || i FROM generate_series(1, 100) i), lease => '1 s', on_lost => 'cancel');\n"
 	  . say_in_script('held many') . "SELECT pg_sleep(600);\n");
 await_word('held many');
@@ -328,7 +327,7 @@ await_active('many');
 steal('many 70');
 like(finish_script($run), $said{cancel}->('many 70'), 'of a hundred claims one is lost: it is named');
 
-$run = start_script($node, "SET application_name = 'start';\nBEGIN;\nSELECT idem_start('start', @{[ terms('cancel') ]});\n"
+$run = start_script($node, $limit . "SET application_name = \'start\';\nBEGIN;\nSELECT idem_start('start', @{[ terms('cancel') ]});\n"
 	  . say_in_script('held start') . "SELECT pg_sleep(600);\n");
 await_word('held start');
 await_active('start');
@@ -423,7 +422,7 @@ CREATE FUNCTION acquires() RETURNS text SECURITY DEFINER LANGUAGE sql
 ALTER FUNCTION acquires() OWNER TO owner_of_key;
 CREATE ROLE caller;
 SQL
-$run = start_script($node, "SET application_name = 'definer';\nSET ROLE caller;\nBEGIN;\nSELECT acquires();\n" . say_in_script('definer') . "SELECT pg_sleep(600);\n");
+$run = start_script($node, $limit . "SET application_name = \'definer\';\nSET ROLE caller;\nBEGIN;\nSELECT acquires();\n" . say_in_script('definer') . "SELECT pg_sleep(600);\n");
 await_word('definer');
 await_active('definer');
 steal('definer');
