@@ -293,7 +293,7 @@ foreach my $mode ('cancel', 'terminate')
 }
 
 # The claim is made in the block, and is rolled back with that before the error comes to the top.
-$run = start_script($node, $limit . "SET application_name = \'inner\';\nDO \$\$BEGIN PERFORM idem_acquire('inner', @{[ terms('cancel') ]}); LOOP END LOOP; "
+$run = start_script($node, $limit . "SET application_name = 'inner';\nDO \$\$BEGIN PERFORM idem_acquire('inner', @{[ terms('cancel') ]}); LOOP END LOOP; "
 	  . "EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'swallowed'; END\$\$;\n");
 await_sql("SELECT count(*) = 1 FROM exactonce_claims WHERE key = 'inner' AND state = 'held'", 'inner is held');
 steal('inner');
@@ -319,7 +319,7 @@ like($out, qr/it lives on/, '... and what was said for the other one does not co
 settled($node);
 is(status_of($table, 'other'), 'FAILED', '... which is given back');
 
-$run = start_script($node, $limit . "SET application_name = \'many\';\nBEGIN;\n"
+$run = start_script($node, $limit . "SET application_name = 'many';\nBEGIN;\n"
 	  . "SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'many ' || i FROM generate_series(1, 100) i), lease => '1 s', on_lost => 'cancel');\n"
 	  . say_in_script('held many') . "SELECT pg_sleep(600);\n");
 await_word('held many');
@@ -327,7 +327,7 @@ await_active('many');
 steal('many 70');
 like(finish_script($run), $said{cancel}->('many 70'), 'of a hundred claims one is lost: it is named');
 
-$run = start_script($node, $limit . "SET application_name = \'start\';\nBEGIN;\nSELECT idem_start('start', @{[ terms('cancel') ]});\n"
+$run = start_script($node, $limit . "SET application_name = 'start';\nBEGIN;\nSELECT idem_start('start', @{[ terms('cancel') ]});\n"
 	  . say_in_script('held start') . "SELECT pg_sleep(600);\n");
 await_word('held start');
 await_active('start');
@@ -422,7 +422,7 @@ CREATE FUNCTION acquires() RETURNS text SECURITY DEFINER LANGUAGE sql
 ALTER FUNCTION acquires() OWNER TO owner_of_key;
 CREATE ROLE caller;
 SQL
-$run = start_script($node, $limit . "SET application_name = \'definer\';\nSET ROLE caller;\nBEGIN;\nSELECT acquires();\n" . say_in_script('definer') . "SELECT pg_sleep(600);\n");
+$run = start_script($node, $limit . "SET application_name = 'definer';\nSET ROLE caller;\nBEGIN;\nSELECT acquires();\n" . say_in_script('definer') . "SELECT pg_sleep(600);\n");
 await_word('definer');
 await_active('definer');
 steal('definer');
