@@ -109,12 +109,13 @@ CREATE FUNCTION @extschema@.idem_acquire(
 	on_abort pg_catalog.text DEFAULT NULL,
 	on_commit pg_catalog.text DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL,
-	compare pg_catalog.jsonpath[] DEFAULT NULL)
+	compare pg_catalog.jsonpath[] DEFAULT NULL,
+	on_lost pg_catalog.text DEFAULT NULL)
 RETURNS @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_acquire';
-COMMENT ON FUNCTION @extschema@.idem_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[]) IS
-'claims a key with one conditional write and returns an outcome, which is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered after it is finished, 1 hour to 3650 days, default the server''s. payload: is fingerprinted; the same key with another payload is error ID003. compare: paths that select the parts of the payload that count, default all of it; a path that selects nothing is an error. wait: how long to wait until another run settles the key, 0 to 1 day; 0A000 above READ COMMITTED. max_runs: a key that has run this often without a result is failed. on_abort: release (default) gives the key back if the transaction is rolled back; hold lets the lease run out instead, for work with an effect outside. on_commit: error (default); keep, which allows a transaction block to commit with the key unsettled; or session, which has the session keep the claim until it ends or settles the key. The lease is extended while the transaction is open, and while the session lives that keeps the claim. Errors: ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the write was applied; call again, nothing is done twice), ID007 (refused by DynamoDB), 22004 (a path of compare is NULL or selects nothing, or there is no payload to select from), 22P05 (completed, with a result whose characters the encoding of the database lacks), 54000 (the key is too long, or there is no room for another claim), 55000 (the worker does not respond; or this transaction has created or altered the extension, the server or its user mapping)';
+COMMENT ON FUNCTION @extschema@.idem_acquire(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[], pg_catalog.text) IS
+'claims a key with one conditional write and returns an outcome, which is never an error. lease: 100 ms to 7 days, default the server''s. retention: how long the key is remembered after it is finished, 1 hour to 3650 days, default the server''s. payload: is fingerprinted; the same key with another payload is error ID003. compare: paths that select the parts of the payload that count, default all of it; a path that selects nothing is an error. wait: how long to wait until another run settles the key, 0 to 1 day; 0A000 above READ COMMITTED. max_runs: a key that has run this often without a result is failed. on_abort: release (default) gives the key back if the transaction is rolled back; hold lets the lease run out instead, for work with an effect outside. on_commit: error (default); keep, which allows a transaction block to commit with the key unsettled; or session, which has the session keep the claim until it ends or settles the key. The lease is extended while the transaction is open, and while the session lives that keeps the claim. on_lost: what happens when an extension finds that the claim was lost: ignore (default) raises ID002 at the next call or at COMMIT; cancel cancels the statement that runs then, or the next one (57014); terminate ends the connection (57P01). Errors: ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the write was applied; call again, nothing is done twice), ID007 (refused by DynamoDB), 22004 (a path of compare is NULL or selects nothing, or there is no payload to select from), 22P05 (completed, with a result whose characters the encoding of the database lacks), 54000 (the key is too long, or there is no room for another claim), 55000 (the worker does not respond; or this transaction has created or altered the extension, the server or its user mapping)';
 
 CREATE FUNCTION @extschema@.idem_start(
 	key pg_catalog.text,
@@ -126,11 +127,12 @@ CREATE FUNCTION @extschema@.idem_start(
 	on_abort pg_catalog.text DEFAULT NULL,
 	on_commit pg_catalog.text DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL,
-	compare pg_catalog.jsonpath[] DEFAULT NULL)
+	compare pg_catalog.jsonpath[] DEFAULT NULL,
+	on_lost pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_start';
-COMMENT ON FUNCTION @extschema@.idem_start(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[]) IS
+COMMENT ON FUNCTION @extschema@.idem_start(pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb, pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[], pg_catalog.text) IS
 'idem_acquire for an IF. Returns true: do the work; false: the work is done already. Errors: ID001 (another run holds the key), ID004 (failed, or not to be retried yet); otherwise those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_acquire_many(
@@ -143,11 +145,12 @@ CREATE FUNCTION @extschema@.idem_acquire_many(
 	on_abort pg_catalog.text DEFAULT NULL,
 	on_commit pg_catalog.text DEFAULT NULL,
 	server pg_catalog.text DEFAULT NULL,
-	compare pg_catalog.jsonpath[] DEFAULT NULL)
+	compare pg_catalog.jsonpath[] DEFAULT NULL,
+	on_lost pg_catalog.text DEFAULT NULL)
 RETURNS SETOF @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
 AS 'MODULE_PATHNAME', 'eo_idem_acquire_many';
-COMMENT ON FUNCTION @extschema@.idem_acquire_many(pg_catalog.text[], pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb[], pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[]) IS
+COMMENT ON FUNCTION @extschema@.idem_acquire_many(pg_catalog.text[], pg_catalog.interval, pg_catalog.interval, pg_catalog.jsonb[], pg_catalog.interval, pg_catalog.int4, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonpath[], pg_catalog.text) IS
 'idem_acquire for each key of an array, with the payload at the same position of payloads if there is one. compare: for all payloads. Returns a row for each key, in the order of the array. Up to parallel_requests requests (a server option) are in flight at a time. If a key is in the array twice and the first one is acquired, the second one is in_progress and mine. wait: for all keys together. At most 10,000 claims in a transaction; exactonce_progress shows the progress of a long call. After an error (ID003, ID006, ID007) the keys claimed so far are given back with the transaction or savepoint. Other errors: 2202E (the arrays differ in length), and those of idem_acquire';
 
 CREATE FUNCTION @extschema@.idem_complete(

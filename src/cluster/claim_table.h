@@ -40,6 +40,8 @@ struct EoSlot
 {
 	EoSlotInfo	info;
 	uint32		generation;
+	uint32		lost;			/* 1 + the generation whose claim was found
+								 * lost last; 0: none was */
 	EoSlot	   *next;			/* in its bucket, or in the free list */
 	dlist_node	node;			/* in the list of its database, or of looks */
 	bool		listed;			/* is in one of them */

@@ -408,6 +408,25 @@ eo_slot_lost_count(void)
 	return pg_atomic_read_u32(&eo_claim_table.header->lost);
 }
 
+bool
+eo_slot_is_lost(EoSlotRef ref, bool of_session)
+{
+	const EoSlot *slot = &eo_claim_table.slots[ref.index];
+
+	return slot->lost == ref.generation + 1 &&
+		(of_session || (slot->generation == ref.generation &&
+						(slot->info.state == EO_SLOT_HELD ||
+						 slot->info.state == EO_SLOT_COMPLETED)));
+}
+
+bool
+eo_slot_is_session(EoSlotRef ref)
+{
+	const EoSlot *slot = &eo_claim_table.slots[ref.index];
+
+	return slot->generation == ref.generation && slot->info.state == EO_SLOT_SESSION;
+}
+
 /* ----- the end of the transaction ----- */
 
 /* The state of a sealed claim whose transaction did not commit. */
@@ -697,7 +716,10 @@ eo_slot_beaten(EoSlotRef ref, bool lost, int64 lease_until_ms, int64 due_us)
 		return;
 	slot->info.lost |= lost;
 	if (lost)
+	{
+		slot->lost = slot->generation + 1;
 		pg_atomic_fetch_add_u32(&eo_claim_table.header->lost, 1);
+	}
 	slot->info.lease_until_ms = Max(slot->info.lease_until_ms, lease_until_ms);
 	slot->info.due_us = due_us;
 	note_beat(slot);

@@ -74,6 +74,16 @@ extern bool eo_slot_session_over(const uint8 *digest, const char *token);
 /* A number that changes whenever a claim of the cluster is found lost. */
 extern uint32 eo_slot_lost_count(void);
 
+/*
+ * These take no lock, so that a signal handler may call them.  Has a heartbeat found the claim
+ * lost?  One of an open transaction of this backend counts while the transaction has it and has
+ * not sealed it; one of_session also when its slot has been freed since.
+ */
+extern bool eo_slot_is_lost(EoSlotRef ref, bool of_session);
+
+/* Does a session hold it? */
+extern bool eo_slot_is_session(EoSlotRef ref);
+
 /* ---- for the worker of a database ---- */
 
 /* Take the next slot that is due off the list of those to be settled. */

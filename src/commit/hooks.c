@@ -4,7 +4,8 @@
  *	  The hooks of PostgreSQL in which the commit protocol acts.
  *
  * - At the beginning of each statement of the client: only then it can be seen
- *	 whether a transaction block is open.
+ *	 whether a transaction block is open.  One that begins or fails after a claim was lost
+ *	 says so (lost.h).
  * - At the end of a query and of a utility command: another extension may have
  *	 registered a commit callback (postgres_fdw does at its first use), which would
  *	 be called before ours.  So ours is moved to the head of the list again.
@@ -45,6 +46,7 @@
 #include "commands/extension.h"
 #include "commands/tablespace.h"
 #include "commit/hooks.h"
+#include "commit/lost.h"
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/xact.h"
@@ -84,6 +86,7 @@ static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 static void executor_start(QueryDesc *query, int flags);
 static void executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS);
 static void executor_finish(QueryDesc *query);
+pg_noreturn static void fail(MemoryContext memory);
 static void executor_end(QueryDesc *query);
 static void check_wrapper_usage(Node * statement);
 static bool ends_session(Node * statement);
@@ -121,6 +124,7 @@ static void
 executor_start(QueryDesc *query, int flags)
 {
 	eo_xact_note_statement();
+	eo_lost_check();
 	if (previous_executor_start)
 		previous_executor_start(query, flags);
 	else
@@ -131,6 +135,8 @@ executor_start(QueryDesc *query, int flags)
 static void
 executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS)
 {
+	MemoryContext memory = CurrentMemoryContext;
+
 	eo_xact_note_statement();
 	eo_xact_enter();
 	PG_TRY();
@@ -140,17 +146,20 @@ executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS)
 		else
 			standard_ExecutorRun(EO_COMPAT_EXECUTOR_RUN_ARGS);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
-		eo_xact_leave();
+		fail(memory);
 	}
 	PG_END_TRY();
+	eo_xact_leave();
 }
 
 /* AFTER triggers run here. */
 static void
 executor_finish(QueryDesc *query)
 {
+	MemoryContext memory = CurrentMemoryContext;
+
 	eo_xact_enter();
 	PG_TRY();
 	{
@@ -159,11 +168,21 @@ executor_finish(QueryDesc *query)
 		else
 			standard_ExecutorFinish(query);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
-		eo_xact_leave();
+		fail(memory);
 	}
 	PG_END_TRY();
+	eo_xact_leave();
+}
+
+/* What began has failed: raise that, or that it was canceled because of a lost claim. */
+pg_noreturn static void
+fail(MemoryContext memory)
+{
+	eo_xact_leave();
+	eo_lost_explain(memory);
+	PG_RE_THROW();
 }
 
 /* ----- staying first ----- */
@@ -186,7 +205,12 @@ run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 			ProcessUtilityContext context, ParamListInfo params,
 			QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
 {
+	MemoryContext memory = CurrentMemoryContext;
+
 	eo_xact_note_statement();
+	/* To roll back must be possible, and to begin harms nobody. */
+	if (!IsA(planned->utilityStmt, TransactionStmt) && !ends_session(planned->utilityStmt))
+		eo_lost_check();
 	eo_xact_enter();
 	PG_TRY();
 	{
@@ -196,11 +220,12 @@ run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 			standard_ProcessUtility(planned, text, read_only_tree, context, params, environment,
 									dest, qc);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
-		eo_xact_leave();
+		fail(memory);
 	}
 	PG_END_TRY();
+	eo_xact_leave();
 }
 
 /* The statement, if it ends a prepared transaction; else NULL. */

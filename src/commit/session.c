@@ -38,6 +38,7 @@
 #include "postgres.h"
 
 #include "cluster/slots.h"
+#include "commit/lost.h"
 #include "commit/session.h"
 #include "common/hashfn.h"
 #include "lib/ilist.h"
@@ -193,4 +194,5 @@ eo_session_claims_end(void)
 {
 	if (expected)
 		eo_slot_end_session(MyProcPid);
+	eo_lost_forget_session();
 }

@@ -52,6 +52,7 @@
 #include "cluster/slot_prepared.h"
 #include "cluster/slots.h"
 #include "cluster/target.h"
+#include "commit/lost.h"
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/slot_room.h"
@@ -113,6 +114,7 @@ void
 eo_xact_init(void (*seal) (dlist_head *claims))
 {
 	tx.seal = seal;
+	eo_lost_init(&tx.committing, &tx.depth);
 	/* The callback that was registered first is called last. */
 	RegisterXactCallback(last_callback, NULL);
 	RegisterSubXactCallback(subtransaction_callback, NULL);
@@ -474,6 +476,7 @@ last_callback(XactEvent event, void *arg)
 			tx.locked_server = InvalidOid;
 			if (tx.context != NULL)
 				MemoryContextReset(tx.context);
+			eo_lost_ended(true);
 		}
 		return;
 	}
@@ -670,6 +673,7 @@ end_all(bool committed, bool prepared)
 	tx.locked_server = InvalidOid;
 	if (tx.context != NULL)
 		MemoryContextReset(tx.context);
+	eo_lost_ended(true);
 }
 
 /*
@@ -785,6 +789,8 @@ subtransaction_callback(SubXactEvent event, SubTransactionId mine, SubTransactio
 	if (tx.level_ended != NULL &&
 		(event == SUBXACT_EVENT_ABORT_SUB || event == SUBXACT_EVENT_COMMIT_SUB))
 		tx.level_ended(event == SUBXACT_EVENT_COMMIT_SUB, mine, parent);
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		eo_lost_ended(false);
 	if (tx.nclaims == 0)
 		return;
 	if (event == SUBXACT_EVENT_ABORT_SUB)

@@ -36,6 +36,7 @@
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
+#include "commit/lost.h"
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/settle.h"
@@ -491,6 +492,7 @@ take_acquired(EoAcquiring *a, const EoRecord *r)
 	eo_slot_acquired(held->slot, r->fence, r->runs, r->lease_ms, r->ttl_s);
 	held->spared = r->spared;
 	check_kept(a, r);
+	eo_lost_watch(held, a->ask->on_lost);
 	/* The first heartbeat may be due before the worker wakes by itself. */
 	if (r->lease_ms - eo_client_now_ms(&a->k.store->client) < 3 * WORKER_NAP_MS)
 		eo_database_wake(MyDatabaseId);

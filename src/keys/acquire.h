@@ -11,6 +11,7 @@
 
 #include "postgres.h"
 
+#include "commit/lost.h"
 #include "commit/xact.h"
 #include "keys/key.h"
 #include "records/origin.h"
@@ -44,6 +45,7 @@ typedef struct EoAcquire
 	bool		hold;			/* on_abort => 'hold' */
 	bool		keep;			/* on_commit => 'keep', or: */
 	bool		session;		/* on_commit => 'session' */
+	EoOnLost	on_lost;
 	bool		settled_within; /* the statement that claims the key also
 								 * settles it (idem_call, idem_guard) */
 } EoAcquire;

@@ -96,7 +96,7 @@ static Datum token_datum(const char *token);
 
 /*
  * idem_acquire(key, lease, retention, payload, wait, max_runs, on_abort,
- * on_commit, server, compare)
+ * on_commit, server, compare, on_lost)
  */
 static Datum
 eo_idem_acquire_body(PG_FUNCTION_ARGS)
@@ -160,7 +160,7 @@ read_payload(FunctionCallInfo fcinfo, int arg)
 
 /*
  * idem_acquire_many(keys, lease, retention, payloads, wait, max_runs, on_abort,
- * on_commit, server, compare)
+ * on_commit, server, compare, on_lost)
  */
 static Datum
 eo_idem_acquire_many_body(PG_FUNCTION_ARGS)
@@ -275,6 +275,7 @@ static void
 read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 {
 	static const char *const words[] = {"error", "keep", "session"};
+	static const char *const ends[] = {"ignore", "cancel", "terminate"};
 	int			on_commit;
 
 	ask->lease_ms = eo_arg_lease(fcinfo, 1);
@@ -285,6 +286,7 @@ read_terms(FunctionCallInfo fcinfo, EoAcquire *ask)
 	on_commit = eo_arg_word(fcinfo, 7, "on_commit", words, lengthof(words));
 	ask->keep = on_commit > 0;
 	ask->session = on_commit == 2;
+	ask->on_lost = (EoOnLost) eo_arg_word(fcinfo, 10, "on_lost", ends, lengthof(ends));
 	if (ask->session && ask->hold)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -81,8 +81,8 @@ function note(attempt, key, { outcome, result, token, fence }) {
 // Claims a key; returns the token, or null if this attempt is not the one to work.
 async function claim(session, attempt, key, { onCommit = null, onAbort = null, lease = attempt.lease ?? null } = {}) {
   const { rows } = await session.ask(
-    `${CLAIM} idem_acquire($1, lease => $2, wait => $3, on_commit => $4, on_abort => $5) c`,
-    [key, lease, attempt.wait ?? null, onCommit, onAbort]);
+    `${CLAIM} idem_acquire($1, lease => $2, wait => $3, on_commit => $4, on_abort => $5, on_lost => $6) c`,
+    [key, lease, attempt.wait ?? null, onCommit, onAbort, ['ignore', 'cancel', 'terminate'][attempt.pick % 3]]);
   if (attempt.pause) await pause(attempt.pause);
   return note(attempt, key, rows[0]);
 }
