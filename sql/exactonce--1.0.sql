@@ -712,7 +712,7 @@ COMMENT ON COLUMN @extschema@.exactonce_progress.server IS 'name of the foreign 
 COMMENT ON COLUMN @extschema@.exactonce_progress.activity IS 'name of the function that was called, or "recovery scan"';
 COMMENT ON COLUMN @extschema@.exactonce_progress.done IS 'keys or actions that are answered, or items of the table that were read';
 COMMENT ON COLUMN @extschema@.exactonce_progress.total IS 'keys or actions in all; NULL for scans, which do not know it';
-COMMENT ON COLUMN @extschema@.exactonce_progress.found IS 'keys acquired so far, or rows that were found';
+COMMENT ON COLUMN @extschema@.exactonce_progress.found IS 'keys acquired so far, rows that were found, or items that were deleted';
 COMMENT ON COLUMN @extschema@.exactonce_progress.since IS 'when it began; of a recovery scan, see exactonce_lives';
 
 /* ---- counters ---- */
