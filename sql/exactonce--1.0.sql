@@ -164,7 +164,7 @@ RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_complete';
 COMMENT ON FUNCTION @extschema@.idem_complete(pg_catalog.text, pg_catalog.jsonb, pg_catalog.uuid, pg_catalog.bool, pg_catalog.jsonb, pg_catalog.text) IS
-'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. writes: as those of idem_transact, without conditions; DynamoDB makes them when the key is marked completed, once, if and only if the transaction commits, and keys that write to one item in the order in which they were completed; a transaction that has handed in a write to an item keeps others from that until it ends. Errors: 22023 (a write that is malformed, has a condition, or is one that DynamoDB refuses whatever its tables contain; the message has its position), 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID005 (an earlier transaction completed the key with this token, and has committed), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002 (also for a token that does not own the key), ID005, ID006 (no definite answer within commit_timeout), ID007 and ID008 (this claim has completed the key before, with another result)';
+'marks the key completed, with its result, if and only if the transaction commits; duplicates get the result. token: default the token that this transaction or session holds. immediate: completes at once, whether the transaction commits or not. writes: as those of idem_transact, without conditions; DynamoDB makes them when the key is marked completed, once, if and only if the transaction commits, and keys that write to one item in the order in which they were completed; a transaction that has handed in a write to an item keeps others from that until it ends. Errors: 22023 (a write that is malformed, has a condition, or is one that DynamoDB refuses whatever its tables contain; the message has its position), 0A000 (writes, and a table without transactions), 54000 (the result is too large for an item of 400 KB), ID002 (the claim was lost), ID005 (an earlier transaction completed the key with this token, and has committed), ID008 (this session holds no such claim, or has settled it already); at COMMIT, which is then rolled back, ID002 (also for a token that does not own the key), ID005, ID006 (no definite answer within commit_timeout), ID007 and ID008 (this claim has completed the key before, with another result)';
 
 CREATE FUNCTION @extschema@.idem_complete_many(
 	keys pg_catalog.text[],
@@ -199,7 +199,7 @@ RETURNS @extschema@.idem_claim
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_transact';
 COMMENT ON FUNCTION @extschema@.idem_transact(pg_catalog.text, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.text, pg_catalog.jsonpath[]) IS
-'completes a key together with writes to other DynamoDB tables, in one TransactWriteItems: all of them are done or none is. It takes effect at once, whether the PostgreSQL transaction commits or not. writes: an array of 1 to 99 objects {"Put"|"Update"|"Delete"|"ConditionCheck": {...}} with DynamoDB''s members, 4 MB of items in all, on tables that the server option transact_tables names. Values of Item, Key and ExpressionAttributeValues are plain JSON (string S, number N, boolean BOOL, null NULL, array L, object M) or typed, at any depth. An object is typed if it has exactly one member, which is named S, N, B, BOOL, NULL, SS, NS, BS, L or M and has a value of that type''s kind (string; boolean; array of strings; array; object). Outcome completed: replayed is false if this call did the work (fence and run are then NULL), and true for a duplicate, which gets the stored result and writes nothing; otherwise in_progress, retry_later or failed, as for idem_acquire. The server''s retention applies. payload, compare: as for idem_acquire. Errors: 22023 (a write that is malformed, or that DynamoDB refuses whatever its tables contain; the message has its position), 42501 (a table that transact_tables does not name), HV00J (the server has no transact_tables), 54000 (too many or too large writes), ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the writes were applied; call again, nothing is done twice), ID007 (refused; DETAIL says which write and why; nothing was written), ID008 (this transaction or session holds the key)';
+'completes a key together with writes to other DynamoDB tables, in one TransactWriteItems: all of them are done or none is. It takes effect at once, whether the PostgreSQL transaction commits or not. writes: an array of 1 to 99 objects {"Put"|"Update"|"Delete"|"ConditionCheck": {...}} with DynamoDB''s members, 4 MB of items in all, on tables that the server option transact_tables names. Values of Item, Key and ExpressionAttributeValues are plain JSON (string S, number N, boolean BOOL, null NULL, array L, object M) or typed, at any depth. An object is typed if it has exactly one member, which is named S, N, B, BOOL, NULL, SS, NS, BS, L or M and has a value of that type''s kind (string; boolean; array of strings; array; object). Outcome completed: replayed is false if this call did the work (fence and run are then NULL), and true for a duplicate, which gets the stored result and writes nothing; otherwise in_progress, retry_later or failed, as for idem_acquire. The server''s retention applies. payload, compare: as for idem_acquire. Errors: 22023 (a write that is malformed, or that DynamoDB refuses whatever its tables contain; the message has its position), 42501 (a table that transact_tables does not name), HV00J (the server has no transact_tables), 0A000 (a table without transactions), 54000 (too many or too large writes), ID003, ID006 (DynamoDB is unavailable, or it is unknown whether the writes were applied; call again, nothing is done twice), ID007 (refused; DETAIL says which write and why; nothing was written), ID008 (this transaction or session holds the key)';
 
 CREATE FUNCTION @extschema@.idem_call(
 	key pg_catalog.text,
@@ -312,6 +312,16 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
 AS 'MODULE_PATHNAME', 'eo_idem_list';
 COMMENT ON FUNCTION @extschema@.idem_list(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.int4, pg_catalog.bool, pg_catalog.text) IS
 'for operators: scans the server''s table and returns the records of its keys, in no order. status: all (default), in_progress, committing, completed, failed, stuck (in progress, and the lease is over) or parked (failed for good). prefix: of the key. older_than: time since the latest change. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once, whatever is asked for. results: with true the results and progress come, too; errors always do. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Keys are shown as they are, also with exactonce.log_keys = hash. A warning says how many items cannot be read, because they are too long or no records, and are not listed. Errors: 22023, ID006, ID007';
+
+CREATE FUNCTION @extschema@.idem_sweep(
+	units_per_second pg_catalog.int4 DEFAULT NULL,
+	older_than pg_catalog.interval DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.int8
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_sweep';
+COMMENT ON FUNCTION @extschema@.idem_sweep(pg_catalog.int4, pg_catalog.interval, pg_catalog.text) IS
+'for operators: deletes what is past its ttl, for tables of which DynamoDB has no time to live, and returns how many items it has deleted. It scans the server''s table, and deletes the records of keys that are completed or failed, actions that have ended, and lives that are over, each if it is still as it was read. units_per_second: read and write capacity that it may use, default 500. older_than: time since the ttl, at least an hour, which is the default. What is left alone: records in progress or being committed, those whose fence is not below the clock, items without a ttl that can be read, those of other prefixes, and what other clients have written. It takes effect at once, needs the permissions dynamodb:Scan and dynamodb:DeleteItem, can be cancelled at any moment and run twice at once, and exactonce_progress shows how far it is. Errors: 22023, ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_forget(
 	key pg_catalog.text,
@@ -710,7 +720,7 @@ COMMENT ON COLUMN @extschema@.exactonce_progress.server IS 'name of the foreign 
 COMMENT ON COLUMN @extschema@.exactonce_progress.activity IS 'name of the function that was called, or "recovery scan"';
 COMMENT ON COLUMN @extschema@.exactonce_progress.done IS 'keys or actions that are answered, or items of the table that were read';
 COMMENT ON COLUMN @extschema@.exactonce_progress.total IS 'keys or actions in all; NULL for scans, which do not know it';
-COMMENT ON COLUMN @extschema@.exactonce_progress.found IS 'keys acquired so far, or rows that were found';
+COMMENT ON COLUMN @extschema@.exactonce_progress.found IS 'keys acquired so far, rows that were found, or items that were deleted';
 COMMENT ON COLUMN @extschema@.exactonce_progress.since IS 'when it began; of a recovery scan, see exactonce_lives';
 
 /* ---- counters ---- */
@@ -1277,7 +1287,7 @@ BEGIN
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND (p.pronamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
 				OR p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
-				AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'action_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
+				AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'idem_sweep', 'action_list', 'idem_resolve', 'action_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
 					'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_stats_reset']::pg_catalog.name[]))
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
