@@ -86,7 +86,7 @@ static void utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 static void executor_start(QueryDesc *query, int flags);
 static void executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS);
 static void executor_finish(QueryDesc *query);
-pg_noreturn static void fail(MemoryContext memory);
+pg_noreturn static void fail_statement(MemoryContext memory);
 static void executor_end(QueryDesc *query);
 static void check_wrapper_usage(Node * statement);
 static bool ends_session(Node * statement);
@@ -148,7 +148,7 @@ executor_run(EO_COMPAT_EXECUTOR_RUN_PARAMS)
 	}
 	PG_CATCH();
 	{
-		fail(memory);
+		fail_statement(memory);
 	}
 	PG_END_TRY();
 	eo_xact_leave();
@@ -170,15 +170,15 @@ executor_finish(QueryDesc *query)
 	}
 	PG_CATCH();
 	{
-		fail(memory);
+		fail_statement(memory);
 	}
 	PG_END_TRY();
 	eo_xact_leave();
 }
 
-/* What began has failed: raise that, or that it was canceled because of a lost claim. */
-pg_noreturn static void
-fail(MemoryContext memory)
+/* The statement has failed: raise that, or that it was canceled because of a lost claim. */
+static void
+fail_statement(MemoryContext memory)
 {
 	eo_xact_leave();
 	eo_lost_explain(memory);
@@ -222,7 +222,7 @@ run_utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 	}
 	PG_CATCH();
 	{
-		fail(memory);
+		fail_statement(memory);
 	}
 	PG_END_TRY();
 	eo_xact_leave();

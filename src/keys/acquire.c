@@ -36,23 +36,16 @@
 #include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
-#include "commit/lost.h"
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/settle.h"
 #include "commit/slot_room.h"
-#include "commit/xact.h"
 #include "common/hashfn.h"
 #include "compat.h"
 #include "keys/acquire.h"
-#include "keys/key.h"
 #include "ledger/outbox.h"
-#include "records/origin.h"
-#include "records/record.h"
-#include "server/answer.h"
 #include "server/error.h"
 #include "server/options.h"
-#include "server/store.h"
 #include "server/store_record.h"
 #include "server/text.h"
 #include "utils/timestamp.h"
@@ -738,7 +731,7 @@ hash_of_handler(const char *handler)
 }
 
 /*
- * What the next run goes on with.  A claim that has been made of such a record is given back by
+ * Raise if the record lacks what the next run goes on with.  A claim that has been made of such a record is given back by
  * the error.
  */
 static void

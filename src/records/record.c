@@ -79,7 +79,7 @@ options_of(const EoWrite *w, const Seen *seen)
 		seen->updated != NULL,	/* U */
 		w->holder != NULL,		/* h */
 		w->writes > 0,			/* q */
-		w->handler != NULL,	/* j */
+		w->handler != NULL,		/* j */
 		w->progress_seen > 0	/* i */
 	};
 

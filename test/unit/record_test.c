@@ -185,7 +185,7 @@ static void
 test_progress(void)
 {
 	static const EoVerb removing[] = {EO_REPLACE, EO_COMPLETE, EO_SEAL_EXPIRED, EO_FINISH, EO_WAIVE,
-		EO_COMPLETE_NEW, EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
+	EO_COMPLETE_NEW, EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
 
 	ok(has(EO_PROGRESS, 0, "#s = :I AND #o = :o AND #l <= :l AND attribute_not_exists(#q)\"") &&
 	   !has(EO_PROGRESS, 0, ":A"), "the first note");
@@ -348,7 +348,8 @@ test_foreign(void)
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
 	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK &&
 	   r.result == NULL && r.error == NULL && r.progress == NULL && r.progress_no == 0 &&
-	   !r.odd_result && !r.odd_error && !r.odd_progress && !r.odd_payload_sha256 && !r.odd_handler, "nothing is odd where nothing is");
+	   !r.odd_result && !r.odd_error && !r.odd_progress && !r.odd_payload_sha256 &&
+	   !r.odd_handler, "nothing is odd where nothing is");
 	eo_json_free(doc);
 	item = "{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"progress\":{\"M\":{\"a\":{\"N\":\"1\"}}},"
 		"\"progress_no\":{\"N\":\"3\"}}";
