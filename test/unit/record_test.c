@@ -359,12 +359,14 @@ test_foreign(void)
 	eo_json_free(doc);
 	item = "{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"progress\":{\"B\":\"AA==\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
-	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.progress == NULL && r.odd_progress,
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK &&
+	   r.progress == NULL && r.odd_progress,
 	   "or is odd");
 	eo_json_free(doc);
 	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"progress\":{\"S\":\"{}\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
-	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.progress == NULL && !r.odd_progress,
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK &&
+	   r.progress == NULL && !r.odd_progress,
 	   "a completed key has none");
 	eo_json_free(doc);
 }
