@@ -431,13 +431,17 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 	const EoPlace *place = job->data;
 	bool		current = eo_life_is_current(place->target.dboid, place->life);
 	bool		ours = eo_lives_take(place, answer);
+	int64		due_us = eo_clock_monotonic_us();
 
 	/*
 	 * The lease is as old as the first copy of the beat: it may need another
-	 * one.
+	 * one.  An item that cannot be read stays so for a while.
 	 */
-	beat_ended(place->ref, eo_life_lease_age_us(place->ref) < eo_guc_hurried_us(EO_LIVES_BEAT_US) ?
-			   INT64_MAX : eo_clock_monotonic_us());
+	if (answer->outcome == EO_FAILED_CALL)
+		due_us += eo_guc_hurried_us(BEAT_RETRY_US);
+	else if (eo_life_lease_age_us(place->ref) < eo_guc_hurried_us(EO_LIVES_BEAT_US))
+		due_us = INT64_MAX;
+	beat_ended(place->ref, due_us);
 	/* The beat may have been on its way while this worker closed the life. */
 	if (!ours && current)
 		ereport(LOG,

@@ -46,7 +46,7 @@ sub refuse_beats
 }
 
 my @lies = (
-	[ 'the item has gone back', sub { (beat => { N => $_[0]->{beat} }, nonce => { S => $_[0]->{nonce} }) } ],
+	[ 'the item has gone back', sub { (beat => { N => "$_[0]->{beat}" }, nonce => { S => $_[0]->{nonce} }) } ],
 	[ 'the number that was sent, with an older nonce', sub { (beat => ':w', nonce => { S => $_[0]->{nonce} }) } ]);
 
 # The database is not idle.
