@@ -12,7 +12,7 @@
 
 #include "postgres.h"
 
-/* The entries of an array that one role of one database has, or that all have. */
+/* The part of an array that one role of one database has; or that all have. */
 typedef struct EoArrayUse
 {
 	const char *array;

@@ -291,8 +291,9 @@ adopt_place(const Place *old, const Life *life)
 	if ((!old->place.open && !old->place.sent) || old->place.retired ||
 		lives->high_place == EO_MAX_PLACES)
 		return;
-	p->entry = old->entry;
 	(void) clear_place(p);
+	p->entry.dboid = life->dboid;
+	p->entry.roleid = old->entry.roleid;
 	p->place.target = old->place.target;
 	p->place.target.url[sizeof(p->place.target.url) - 1] = '\0';
 	p->place.target.region[sizeof(p->place.target.region) - 1] = '\0';

@@ -24,7 +24,7 @@ typedef struct EoTarget
 	Oid			dboid;
 	Oid			serverid;
 	Oid			userid;			/* whose user mapping is used */
-	Oid			tenant;			/* of the server, InvalidOid: a superuser */
+	Oid			tenant;			/* of the server, see server.h */
 	bool		plain_http;
 	char		url[320];
 	char		region[64];

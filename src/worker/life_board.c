@@ -40,7 +40,7 @@
 #include "wire/hex.h"
 #include "worker/life_board.h"
 
-/* The knowledge of a life of others lapses if nobody has met it for so long. */
+/* A life of others is forgotten if nobody has met it for so long. */
 #define KEEP_US INT64CONST(300000000)
 
 /* The first pause between two reads of a life of others, which doubles, and the longest one. */
