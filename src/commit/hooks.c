@@ -176,8 +176,8 @@ executor_finish(QueryDesc *query)
 	eo_xact_leave();
 }
 
-/* What began has failed: raise that, or that it was canceled because of a lost claim. */
-pg_noreturn static void
+/* Raise the error again, or say that a lost claim is its reason. */
+static void
 fail(MemoryContext memory)
 {
 	eo_xact_leave();

@@ -62,7 +62,7 @@ static struct
 	volatile int canceled;		/* 1 + the claim for which the handler has
 								 * canceled; 0: it has not, or that was said */
 	volatile bool terminated;	/* the same, to end the process */
-} watch;
+}			watch;
 
 static void forget_others(const uint8 *digest);
 static void get_ready(void);
@@ -157,7 +157,10 @@ eo_lost_ended(bool whole)
 		return;
 	if (whole)
 	{
-		/* The cancel has not come to pass, and must not hit the next transaction. */
+		/*
+		 * The cancel has not come to pass, and must not hit the next
+		 * transaction.
+		 */
 		if (watch.canceled > 0)
 			QueryCancelPending = false;
 		watch.canceled = 0;
@@ -251,7 +254,10 @@ eo_lost_explain(MemoryContext context)
 {
 	int			canceled = watch.canceled;
 
-	/* PL/pgSQL may have rolled back to a savepoint already, and the claim with that. */
+	/*
+	 * PL/pgSQL may have rolled back to a savepoint already, and the claim
+	 * with that.
+	 */
 	if (canceled == 0 || geterrcode() != ERRCODE_QUERY_CANCELED)
 		return;
 	watch.canceled = 0;
@@ -265,7 +271,10 @@ raise_lost(Watched *w)
 {
 	bool		terminate = w->on_lost == EO_LOST_TERMINATE;
 
-	/* The session has been told, and goes on; a transaction cannot go on in any case. */
+	/*
+	 * The session has been told, and goes on; a transaction cannot go on in
+	 * any case.
+	 */
 	if (w->of_session)
 		w->on_lost = EO_LOST_IGNORE;
 	ereport(terminate ? FATAL : ERROR,
