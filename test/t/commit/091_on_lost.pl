@@ -377,8 +377,9 @@ foreach my $how ('COMMIT', 'CALL')
 $run = start_victim('prepared', 'terminate', "SELECT pg_sleep(600);\n",
 	then => "SELECT idem_fail('prepared', '\"no\"');\nPREPARE TRANSACTION 'p';\n");
 await_active('prepared');
+my $lost = $sql->('SELECT lost_claims FROM exactonce_health');
 steal('prepared');
-await_lost('prepared');
+await_sql("SELECT lost_claims > $lost FROM exactonce_health", 'prepared is lost');
 goes_on('prepared', 'a session that has prepared its transaction goes on');
 like(finish_script($run), $by_user, '... until a user cancels');
 $sql->("ROLLBACK PREPARED 'p'");
