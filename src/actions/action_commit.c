@@ -27,7 +27,6 @@
 #include "commit/prepared.h"
 #include "commit/settle.h"
 #include "commit/xact.h"
-#include "keys/key.h"
 #include "miscadmin.h"
 #include "records/action_item.h"
 #include "records/action_seal.h"
@@ -66,7 +65,7 @@ eo_action_commit_knows(EoStore *store, const char *pk, const EoConsume *ask,
 	find(store, pk, &target, digest);
 	mine = eo_xact_find(digest);
 	if (mine != NULL)
-		eo_key_check_account(mine, store, ask->id);
+		eo_store_check_account(store, mine->store, ask->id);
 	result->outcome = EO_ACTION_IN_PROGRESS;
 	if (mine != NULL && strcmp(mine->action->token, ask->token) == 0)
 	{

@@ -354,8 +354,8 @@ eo_slot_released(EoSlotRef ref)
 }
 
 /*
- * What was said is written when the transaction is over.  A claim that is older than the
- * transaction has had no heartbeats, and needs them until then.
+ * The failure or release is written when the transaction is over.  A claim that is older than
+ * the transaction has had no heartbeats, and needs them until then.
  */
 static void
 give_up(EoSlot *slot, EoSlotState state)

@@ -335,7 +335,10 @@ leads_to(const EoStore *store, const EoSlotView *view)
 void
 eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 {
-	/* The rest is left to the worker of that database, which signs as the holder did. */
+	/*
+	 * The rest is left to the worker of that database, which signs as the
+	 * holder did.
+	 */
 	if (view->target.dboid != MyDatabaseId || !leads_to(store, view))
 		return;
 	switch (view->info.state)

@@ -52,26 +52,7 @@ find(EoKey *k, EoStore *store, const char *key, char *pk)
 	eo_target_digest(&k->target, k->pk, k->digest);
 	k->held = eo_xact_find(k->digest);
 	if (k->held != NULL)
-		eo_key_check_account(k->held, store, key);
-}
-
-/*
- * The digest has no credentials in it, which may be rotated while a claim is held.  So it does not
- * tell two tables apart that have the same name in two accounts.  To take the claim on one for the
- * claim on the other would complete a key whose work was not done.
- */
-void
-eo_key_check_account(const EoTxClaim *held, const EoStore *store, const char *key)
-{
-	if (held->store->server->serverid == store->server->serverid ||
-		eo_store_is_trusted(store, held->store->credentials_hash))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot use key \"%s\" on servers \"%s\" and \"%s\" in one transaction",
-					eo_text_key_shown(key), held->store->server->name, store->server->name),
-			 errdetail("They have the same endpoint, region and table, and other credentials, which may be of another account."),
-			 errhint("Use a transaction for each server. If they are of two accounts, give them the endpoints of these accounts, or other table names.")));
+		eo_store_check_account(store, k->held->store, key);
 }
 
 void

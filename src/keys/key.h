@@ -46,12 +46,6 @@ extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
 extern void eo_key_find_action(EoKey *k, EoStore *store, char *pk);
 
 /*
- * Raise 0A000 if a claim of this transaction, found by its digest, may be about a table of another
- * account than that of the store.
- */
-extern void eo_key_check_account(const EoTxClaim *held, const EoStore *store, const char *key);
-
-/*
  * Make sure that the service's clock is known, before anything is judged or written by
  * it.  Raises ID006, or what the request for it ends with: could not "doing" key.
  */

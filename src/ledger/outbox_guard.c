@@ -16,8 +16,8 @@
  * second claim, or was completed before it was lost.  So the row is waited for.  It is refused if
  * it cannot be finished: a refusal without need costs a call, the other error is a second work.
  * A claim at commit is not told then that the key is completed, as its caller would leave out the
- * work of another table, but that it is in progress; so it is if the row is of another server with the
- * same address, which may be of another account.
+ * work of another table, but that it is in progress; so it is if the row is of another server with
+ * the same address, which may be of another account.
  *
  * The row of the second completion is inserted before others are looked for.  So of two
  * transactions at least one sees the other, and waits for its end.
