@@ -64,6 +64,8 @@ eo_action_commit_knows(EoStore *store, const char *pk, const EoConsume *ask,
 	}
 	find(store, pk, &target, digest);
 	mine = eo_xact_find(digest);
+	if (mine != NULL)
+		eo_store_check_account(store, mine->store, ask->id);
 	result->outcome = EO_ACTION_IN_PROGRESS;
 	if (mine != NULL && strcmp(mine->action->token, ask->token) == 0)
 	{

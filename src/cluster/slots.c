@@ -43,17 +43,21 @@
 
 static EoSlotStatus make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks,
 							  bool adopted);
+static void give_up(EoSlot *slot, EoSlotState state);
 static EoSlotState state_after(const EoSlotInfo *info, bool committed);
 
 static void free_slot(EoSlot *slot);
 
-/* Only claims whose end is not decided are kept alive. */
+/*
+ * Is the record in progress, so that its lease is to be extended?  A claim that was failed or
+ * released, too, is kept alive: as long as its transaction can commit no other run may begin.
+ */
 static bool
 needs_beat(const EoSlotInfo *info)
 {
-	return (eo_slot_waits_unsealed(info) || info->state == EO_SLOT_HELD ||
-			info->state == EO_SLOT_COMPLETED || info->state == EO_SLOT_SESSION) &&
-		!info->lost && info->due_us > 0;
+	bool		open = info->state >= EO_SLOT_HELD && info->state <= EO_SLOT_RELEASED;
+
+	return (open || info->state == EO_SLOT_SESSION) && !info->lost && info->due_us > 0;
 }
 
 /* A heartbeat may be due earlier than all those before. */
@@ -335,7 +339,7 @@ eo_slot_failed(EoSlotRef ref, bool terminal, int64 retry_after_ms, const char *e
 	}
 	slot->info.terminal = terminal;
 	slot->info.retry_after_ms = retry_after_ms;
-	eo_slot_enter_state(slot, EO_SLOT_FAILED);
+	give_up(slot, EO_SLOT_FAILED);
 	return EO_SLOT_OK;
 }
 
@@ -348,7 +352,22 @@ eo_slot_released(EoSlotRef ref, bool spared)
 	if (slot == NULL)
 		return;
 	slot->info.spared = spared;
-	eo_slot_enter_state(slot, EO_SLOT_RELEASED);
+	give_up(slot, EO_SLOT_RELEASED);
+}
+
+/*
+ * The failure or release is written when the transaction is over.  A claim that is older than
+ * the transaction has had no heartbeats, and needs them until then.
+ */
+static void
+give_up(EoSlot *slot, EoSlotState state)
+{
+	if (slot->info.due_us == 0)
+	{
+		slot->info.due_us = 1;
+		eo_database_wake_worker(eo_claim_table_database(slot));
+	}
+	eo_slot_enter_state(slot, state);
 }
 
 void

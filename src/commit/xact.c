@@ -412,6 +412,13 @@ raise_if_lost(void)
 }
 
 void
+eo_xact_reclaimed(EoTxClaim *claim)
+{
+	eo_slot_reclaimed(claim->slot);
+	raise_if_lost();
+}
+
+void
 eo_xact_check_lost(void)
 {
 	uint32		count;

@@ -127,6 +127,12 @@ extern void eo_xact_note_statement(void);
  */
 extern bool eo_xact_in_block(void);
 
+/*
+ * The claim is held again: what idem_release() has said has not been written.  Raises ID002 if
+ * another run has got the key since.
+ */
+extern void eo_xact_reclaimed(EoTxClaim *claim);
+
 /* Raise ID002 if a heartbeat has found a claim of this transaction lost. */
 extern void eo_xact_check_lost(void);
 

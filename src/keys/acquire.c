@@ -213,7 +213,7 @@ answer_from_transaction(EoAcquiring *a)
 	else if (info->state == EO_SLOT_RELEASED && !held->earlier && eo_key_owns(&a->k, held))
 	{
 		/* The release has not been written: the claim is held again. */
-		eo_slot_reclaimed(held->slot);
+		eo_xact_reclaimed(held);
 		put_acquired(claim, held);
 	}
 	else

@@ -51,6 +51,8 @@ find(EoKey *k, EoStore *store, const char *key, char *pk)
 	eo_target_of(store, &k->target);
 	eo_target_digest(&k->target, k->pk, k->digest);
 	k->held = eo_xact_find(k->digest);
+	if (k->held != NULL)
+		eo_store_check_account(store, k->held->store, key);
 }
 
 void

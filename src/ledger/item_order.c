@@ -24,14 +24,20 @@
  */
 #include "postgres.h"
 
+#include "access/twophase.h"
 #include "access/xlog.h"
 #include "ledger/internal.h"
 #include "ledger/item_order.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
 
-/* The number of different locks: they take up at most an eighth of the memory for locks. */
-#define BUCKETS ((uint64) Max(16, max_locks_per_xact * MaxBackends / 8))
+/*
+ * The number of different locks: they take up at most an eighth of the memory for locks.  But the
+ * locks of a prepared transaction outlive the run of the server, and those of the next run are to
+ * meet them, whatever its settings are; so are those of a standby that is promoted.
+ */
+#define BUCKETS ((uint64) (max_prepared_xacts > 0 ? 1024 : \
+						   Max(16, max_locks_per_xact * MaxBackends / 8)))
 
 static int
 compare(const void *a, const void *b)

@@ -15,6 +15,9 @@
  * shows its finish.  That is also the proof that this record is another one than that of the
  * second claim, or was completed before it was lost.  So the row is waited for.  It is refused if
  * it cannot be finished: a refusal without need costs a call, the other error is a second work.
+ * A claim at commit is not told then that the key is completed, as its caller would leave out the
+ * work of another table, but that it is in progress; so it is if the row is of another server with
+ * the same address, which may be of another account.
  *
  * The row of the second completion is inserted before others are looked for.  So of two
  * transactions at least one sees the other, and waits for its end.
@@ -41,6 +44,8 @@
 /* How long the finish of an earlier completion is waited for, and between two looks. */
 #define FINISH_WAIT_US INT64CONST(2000000)
 #define FINISH_LOOK_US INT64CONST(5000)
+
+#define WAIT_FOR_IT "Wait until that is confirmed. If it is not, exactonce_pending and idem_check() say why, and idem_give_up() ends it."
 
 pg_noreturn static void raise_refused(const EoOutboxRow *row, const char *key, const char *server,
 									  bool once, const EoGuard *guard, bool elsewhere);
@@ -140,6 +145,11 @@ raise_refused(const EoOutboxRow *row, const char *key, const char *server, bool 
 
 	if (!elsewhere)
 		(void) eo_outbox_read(row->digest, &other);
+	if (once && !other.given_up && OidIsValid(other.target.serverid) &&
+		other.target.serverid != row->target.serverid)
+		eo_error_raise_in_progress(key, server,
+								   "A transaction of this database that completed it by another server has committed, and that is not confirmed yet.",
+								   WAIT_FOR_IT);
 	raise_completed(key, server, once, guard, elsewhere && !once ?
 					"This transaction, or one that has committed, has completed its claim by another address of the table." :
 					"A transaction of this database that completed it has committed.",
@@ -159,8 +169,10 @@ raise_unfinished(const EoOutboxRow *other, const char *key, const char *server, 
 					  other->target.table,
 					  other->given_up ? "an operator has given its confirmation up" : "that is not confirmed yet",
 					  DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&id))));
-	raise_completed(key, server, once, guard, detail, other->given_up ? hint_of(other) :
-					"Wait until that is confirmed. If it is not, exactonce_pending and idem_check() say why, and idem_give_up() ends it.");
+	if (once && !other->given_up)
+		eo_error_raise_in_progress(key, server, detail, WAIT_FOR_IT);
+	raise_completed(key, server, once, guard, detail,
+					other->given_up ? hint_of(other) : WAIT_FOR_IT);
 }
 
 /*

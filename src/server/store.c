@@ -246,6 +246,25 @@ eo_store_is_trusted(const EoStore *store, const uint8 *credentials_hash)
 		memcmp(store->credentials_hash, credentials_hash, EO_CREDENTIALS_HASH_LEN) == 0;
 }
 
+/*
+ * The digest of a key has no credentials in it, which may be rotated while the key is held.  So it
+ * does not tell two tables apart that have the same name in two accounts.  To take the claim on one
+ * for the claim on the other would complete a key whose work was not done.
+ */
+void
+eo_store_check_account(const EoStore *store, const EoStore *holder, const char *key)
+{
+	if (holder->server->serverid == store->server->serverid ||
+		eo_store_is_trusted(store, holder->credentials_hash))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot use key \"%s\" on servers \"%s\" and \"%s\" in one transaction",
+					eo_text_key_shown(key), holder->server->name, store->server->name),
+			 errdetail("They have the same endpoint, region and table, and other credentials, which may be of another account."),
+			 errhint("Use a transaction for each server. If they are of two accounts, give them the endpoints of these accounts, or other table names.")));
+}
+
 static void
 free_secrets(void *arg)
 {

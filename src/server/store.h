@@ -69,6 +69,12 @@ extern void eo_store_make_hash_key(void);
  */
 extern bool eo_store_is_trusted(const EoStore *store, const uint8 *credentials_hash);
 
+/*
+ * Raise 0A000 if a claim of this transaction, which was found by its digest and made by the store
+ * holder, may be about a table of another account.
+ */
+extern void eo_store_check_account(const EoStore *store, const EoStore *holder, const char *key);
+
 /* A lease that ended before this instant, in milliseconds since 1970, is dead. */
 extern int64 eo_store_dead_before_ms(const EoStore *store);
 

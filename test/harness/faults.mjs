@@ -222,6 +222,19 @@ export const faults = {
         ? error(400, 'ExpiredTokenException', 'The security token included in the request is expired') : next()),
   }),
 
+  // Requests that this access key has signed are about another account, where the table of
+  // that name is another one; it is there under a name of its own.
+  account: ({ access_key: accessKey, table, there }) => ({
+    forward: async (exchange, next) => {
+      if (!String(exchange.request.headers.authorization ?? '').includes(`Credential=${accessKey}/`)) return next();
+      const whole = exchange.body;
+      exchange.body = Buffer.from(String(whole).replaceAll(table, there));
+      const answer = await next();
+      exchange.body = whole;
+      return answer && rewritten(answer, String(answer.body).replaceAll(there, table));
+    },
+  }),
+
   // The proxy answers that the transaction was cancelled, with a reason for each write.
   cancel: ({ reasons }) => faults.answer({
     status: 400, code: 'TransactionCanceledException', message: `[${reasons.join(', ')}]`,

@@ -278,7 +278,7 @@ like(run_script($node, again('lost', 'other')),
 	qr/^acquired\n(?s:.*)ERROR:  ID002: key "lost" on server "other" is already completed\n$unfinished $id\.\nHINT:  Wait until .* idem_give_up\(\)/,
 	'a lost record: the key is not completed by another address');
 like(run_script($node, "BEGIN;\nINSERT INTO work VALUES ('lost once');\nSELECT idem_once('lost once', server => 'other');\nCOMMIT;\n"),
-	qr/ERROR:  ID005: duplicate key "lost once" on server "other"\n$unfinished/, 'a lost record: nor by idem_once()');
+	qr/ERROR:  ID001: key "lost once" on server "other" is in progress\n$unfinished/, 'a lost record: nor by idem_once()');
 is(works('lost') . works('lost once'), '11', 'a lost record: and no second work is committed');
 like(run_script($node, "SELECT idem_forget('lost', 'other');\n"), qr/ERROR:  ID001: key "lost" .*\n.*is not confirmed yet/,
 	'a lost record: nor is the key forgotten by another address');
