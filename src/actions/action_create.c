@@ -142,7 +142,7 @@ check_plan(EoStore *store, EoActionPlan *plan, int n, int position)
 				 errdetail("%sIt has %zu bytes; with its prefix DynamoDB allows %d.",
 						   position_in(n, position), id_len, EO_MAX_KEY_BYTES),
 				 errhint("Leave the id out to get one of %d characters.", ID_LEN)));
-	if (eo_record_result_size(store->layout, plan->payload, payload_len, &payload_len) != EO_OK)
+	if (eo_record_key_result_size(store->layout, plan->payload, payload_len, &payload_len) != EO_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("payload of an action on server \"%s\" cannot be kept in DynamoDB's own types",

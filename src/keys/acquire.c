@@ -715,8 +715,8 @@ check_payload(EoAcquiring *a, const char *fingerprint, const char *state)
 }
 
 /*
- * What the next run goes on with.  A claim that has been made of such a record is given back by
- * the error.
+ * Raise if the record has a number or progress that cannot be read.  A claim that has been made
+ * of such a record is given back by the error.
  */
 static void
 check_kept(const EoAcquiring *a, const EoRecord *r)

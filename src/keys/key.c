@@ -106,7 +106,7 @@ eo_key_owns(const EoKey *k, const EoTxClaim *claim)
 	return remembered != NULL && strcmp(remembered->token, claim->info->token) == 0;
 }
 
-/* The length of the progress that the record keeps until the key is completed, as far as is known. */
+/* The length of the progress in the record, as far as is known; it stays there until the finish. */
 static size_t
 progress_len(const EoKey *k)
 {
@@ -136,8 +136,8 @@ void
 eo_key_check_result(const EoKey *k, const char *result, const char *hint)
 {
 	size_t		size;
-	EoStatus	status = eo_record_result_size(k->store->layout, result,
-											   result != NULL ? strlen(result) : 0, &size);
+	EoStatus	status = eo_record_key_result_size(k->store->layout, result,
+												   result != NULL ? strlen(result) : 0, &size);
 
 	if (status == EO_NO_MEMORY)
 		ereport(ERROR,

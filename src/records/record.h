@@ -64,8 +64,8 @@ extern size_t eo_record_key_room(const EoLayout *layout, size_t pk_len);
  * results are kept in DynamoDB's own types, what eo_attribute_put() returns for a
  * result that these do not have, or EO_NO_MEMORY.
  */
-extern EoStatus eo_record_result_size(const EoLayout *layout, const char *result, size_t len,
-									  size_t *size) EO_MUST_CHECK;
+extern EoStatus eo_record_key_result_size(const EoLayout *layout, const char *result, size_t len,
+										  size_t *size) EO_MUST_CHECK;
 
 /*
  * Append the body of an UpdateItem.  Like the functions below, it makes the body

@@ -87,7 +87,7 @@ eo_record_key_room(const EoLayout *layout, size_t pk_len)
 }
 
 EoStatus
-eo_record_result_size(const EoLayout *layout, const char *result, size_t len, size_t *size)
+eo_record_key_result_size(const EoLayout *layout, const char *result, size_t len, size_t *size)
 {
 	EoBuf		out;
 	EoStatus	status;

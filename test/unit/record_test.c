@@ -172,7 +172,7 @@ static void
 test_progress(void)
 {
 	static const EoVerb removing[] = {EO_REPLACE, EO_COMPLETE, EO_SEAL_EXPIRED, EO_FINISH, EO_WAIVE,
-		EO_COMPLETE_NEW, EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
+	EO_COMPLETE_NEW, EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
 
 	ok(has(EO_PROGRESS, 0, "#s = :I AND #o = :o AND #l <= :l AND attribute_not_exists(#i)\"") &&
 	   !has(EO_PROGRESS, 0, ":A"), "the first note");
@@ -344,13 +344,13 @@ test_foreign(void)
 	eo_json_free(doc);
 	item = "{\"status\":{\"S\":\"FAILED\"},\"owner\":{\"S\":\"o\"},\"progress\":{\"B\":\"AA==\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
-	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.progress == NULL && r.odd_progress,
-	   "or is odd");
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK &&
+	   r.progress == NULL && r.odd_progress, "or is odd");
 	eo_json_free(doc);
 	item = "{\"status\":{\"S\":\"COMPLETED\"},\"owner\":{\"S\":\"o\"},\"progress\":{\"S\":\"{}\"}}";
 	ok(eo_json_parse(item, strlen(item), &doc) == EO_OK &&
-	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK && r.progress == NULL && !r.odd_progress,
-	   "a completed key has none");
+	   eo_record_read(layout, eo_json_root(doc), &r) == EO_OK &&
+	   r.progress == NULL && !r.odd_progress, "a completed key has none");
 	eo_json_free(doc);
 }
 
