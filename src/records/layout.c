@@ -28,7 +28,7 @@ static const EoAttributeName own_names[EO_N_ATTRIBUTES + 1] = {
 	[EO_A_UPDATED] = {'u', "eo_updated_ms"},[EO_A_ORIGIN] = {'g', "eo_origin"},
 	[EO_A_RETENTION] = {'a', "eo_retention_s"},[EO_A_HOLDER] = {'h', "eo_holder"},
 	[EO_A_WRITES] = {'w', "eo_writes"},[EO_A_UNDONE] = {'d', "eo_undone"},
-	[EO_A_PROGRESS] = {'j', "eo_progress"},[EO_A_PROGRESS_NO] = {'i', "eo_progress_no"},
+	[EO_A_PROGRESS] = {'z', "eo_progress"},[EO_A_PROGRESS_NO] = {'q', "eo_progress_no"},
 	[EO_A_TTL] = {'t', "eo_ttl"},
 	[EO_A_STATUS_SHOWN] = {'S', NULL},[EO_A_EXPIRY_SHOWN] = {'E', NULL},
 	[EO_A_LEASE_SHOWN] = {'L', NULL},[EO_A_UPDATED_SHOWN] = {'U', NULL},
@@ -69,7 +69,7 @@ static EoLayout native = {
 		[EO_A_UPDATED] = {'u', "updated_ms"},[EO_A_ORIGIN] = {'g', "origin"},
 		[EO_A_RETENTION] = {'a', "retention_s"},[EO_A_HOLDER] = {'h', "holder"},
 		[EO_A_WRITES] = {'w', "writes"},[EO_A_UNDONE] = {'d', "undone"},
-		[EO_A_PROGRESS] = {'j', "progress"},[EO_A_PROGRESS_NO] = {'i', "progress_no"},
+		[EO_A_PROGRESS] = {'z', "progress"},[EO_A_PROGRESS_NO] = {'q', "progress_no"},
 		[EO_A_TTL] = {'t', "ttl"}
 	},
 	.states = OWN_STATES

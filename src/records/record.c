@@ -184,8 +184,8 @@ other_options_of(const EoLayout *layout, const Seen *seen)
  * The progress is the one that the run has seen: a late note, or one that is sent twice,
  * must not put it back.  What completes the key or begins it anew removes it, and nothing else.
  */
-#define PROGRESS_AS_SEEN "[i? AND #i = :A][!i? AND attribute_not_exists(#i)]"
-#define REMOVE_PROGRESS ", #j, #i"
+#define PROGRESS_AS_SEEN "[i? AND #q = :A][!i? AND attribute_not_exists(#q)]"
+#define REMOVE_PROGRESS ", #z, #q"
 
 /*
  * A claim that outlives its transaction may be sealed several times.  The origins of the
@@ -316,7 +316,7 @@ static const struct
 	[EO_PROGRESS] = {
 		EO_STATE_IN_PROGRESS,
 		IS_OWN_RUN " AND #l <= :l" PROGRESS_AS_SEEN,
-		"SET #j = :P, #i = if_not_exists(#i, :0) + :1, #l = :l, #u = :i, " SET_TTL SHOW_RUN(THE_TTL)
+		"SET #z = :P, #q = if_not_exists(#q, :0) + :1, #l = :l, #u = :i, " SET_TTL SHOW_RUN(THE_TTL)
 	},
 
 	/*

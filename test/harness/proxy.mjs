@@ -113,7 +113,7 @@ function statusAfter(body) {
     if (placeholder && new RegExp(`(SET|ADD|,) ${placeholder} `).test(expression)) return word;
   }
   if (/^SET #l/.test(expression)) return 'lease';
-  if (/^SET #j/.test(expression)) return 'progress';
+  if (/^SET #z/.test(expression)) return 'progress';
   if (/^ADD #d/.test(expression)) return 'noted';
   const [, placeholder] = /\bSET #s = (:\w+)/.exec(expression) ?? [];
   return request.ExpressionAttributeValues?.[placeholder]?.S ?? '';

@@ -128,9 +128,9 @@ test_variants(void)
 	ok(has(EO_RELEASE, 0, "#n = if_not_exists(#n, :1) - :1"), "a run that is not counted");
 	ok(has(EO_ACQUIRE, PAYLOAD, "SET #s = :I") && has(EO_ACQUIRE, PAYLOAD, "#p = :p)") &&
 	   !has(EO_ACQUIRE, 0, "#p"), "a fingerprint is compared");
-	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #d, #g, #h, #p, #j, #i\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #d, #g, #h, #j, #i\""),
+	ok(has(EO_REPLACE, 0, " REMOVE #v, #e, #r, #w, #d, #g, #h, #p, #z, #q\"") && has(EO_REPLACE, PAYLOAD, " REMOVE #v, #e, #r, #w, #d, #g, #h, #z, #q\""),
 	   "that of an expired record is dropped");
-	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g, #w, #j, #i\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #w, #v, #j, #i\""),
+	ok(has(EO_COMPLETE, RESULT, "#v = :v REMOVE #l, #r, #e, #g, #w, #z, #q\"") && has(EO_COMPLETE, ERROR, "(#a, :a) REMOVE #l, #r, #e, #g, #w, #v, #z, #q\""),
 	   "a result is set or removed, whether there is an error or not");
 	ok(has(EO_FAIL, ERROR, ", #e = :e, #r = :r REMOVE #l, #v\"") &&
 	   has(EO_FAIL, RESULT, ", #r = :r REMOVE #l, #v, #e\"") &&
@@ -142,9 +142,9 @@ test_variants(void)
 	   has(EO_ACQUIRE, 0, "\":t\":{\"N\":\"3603\"}"), "a claim notes its retention, and who made it");
 	ok(has(EO_SEAL, WRITES, ", #w = :q REMOVE") && has(EO_SEAL_NEW, WRITES, ", #w = :q REMOVE") &&
 	   has(EO_SEAL_EXPIRED, WRITES, ", #w = :q REMOVE") &&
-	   has(EO_FINISH, WRITES, "AND #w = :q\"") && has(EO_WAIVE, 0, "REMOVE #l, #w, #j, #i\""),
+	   has(EO_FINISH, WRITES, "AND #w = :q\"") && has(EO_WAIVE, 0, "REMOVE #l, #w, #z, #q\""),
 	   "a seal says how many writes the finish makes, and only that finish ends it");
-	ok(has(EO_SEAL, 0, ", #w\"") && has(EO_SEAL_NEW, 0, ", #w\"") && has(EO_SEAL_EXPIRED, 0, ", #w, #j, #i\"") &&
+	ok(has(EO_SEAL, 0, ", #w\"") && has(EO_SEAL_NEW, 0, ", #w\"") && has(EO_SEAL_EXPIRED, 0, ", #w, #z, #q\"") &&
 	   has(EO_FINISH, 0, "AND #o = :o AND attribute_not_exists(#w)\"") &&
 	   has(EO_COMPLETE_NEW, 0, "#g, #w"), "and there is no number if it makes none");
 	ok(has(EO_SEAL_NEW, HOLDER, "#a = :a, #h = :h") && has(EO_SEAL_EXPIRED, HOLDER, "#a = :a, #h = :h") &&
@@ -174,11 +174,11 @@ test_progress(void)
 	static const EoVerb removing[] = {EO_REPLACE, EO_COMPLETE, EO_SEAL_EXPIRED, EO_FINISH, EO_WAIVE,
 	EO_COMPLETE_NEW, EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
 
-	ok(has(EO_PROGRESS, 0, "#s = :I AND #o = :o AND #l <= :l AND attribute_not_exists(#i)\"") &&
+	ok(has(EO_PROGRESS, 0, "#s = :I AND #o = :o AND #l <= :l AND attribute_not_exists(#q)\"") &&
 	   !has(EO_PROGRESS, 0, ":A"), "the first note");
-	ok(has(EO_PROGRESS, PROGRESS, "#s = :I AND #o = :o AND #l <= :l AND #i = :A\"") &&
+	ok(has(EO_PROGRESS, PROGRESS, "#s = :I AND #o = :o AND #l <= :l AND #q = :A\"") &&
 	   has(EO_PROGRESS, PROGRESS, "\":A\":{\"N\":\"4\"}"), "a later one");
-	ok(has(EO_PROGRESS, 0, "SET #j = :P, #i = if_not_exists(#i, :0) + :1, ") &&
+	ok(has(EO_PROGRESS, 0, "SET #z = :P, #q = if_not_exists(#q, :0) + :1, ") &&
 	   has(EO_PROGRESS, 0, "\":P\":{\"S\":\"{}\"}"), "has the next number");
 	for (int verb = EO_ACQUIRE; verb < EO_PROBE; verb++)
 	{
@@ -186,8 +186,8 @@ test_progress(void)
 
 		for (size_t i = 0; i < sizeof(removing) / sizeof(removing[0]); i++)
 			removes |= removing[i] == (EoVerb) verb;
-		ok(verb == EO_PROGRESS || has((EoVerb) verb, 0, ", #j, #i") == removes, "who removes progress");
-		ok(verb == EO_PROGRESS || removes || !has((EoVerb) verb, PROGRESS, "#j"), "and who leaves it");
+		ok(verb == EO_PROGRESS || has((EoVerb) verb, 0, ", #z, #q") == removes, "who removes progress");
+		ok(verb == EO_PROGRESS || removes || !has((EoVerb) verb, PROGRESS, "#z"), "and who leaves it");
 	}
 }
 
