@@ -731,8 +731,8 @@ hash_of_handler(const char *handler)
 }
 
 /*
- * Raise if the record lacks what the next run goes on with.  The error gives back a claim that has
- * been made of it.
+ * Raise if the record has a number or progress that cannot be read.  A claim that has been made
+ * of such a record is given back by the error.
  */
 static void
 check_kept(const EoAcquiring *a, const EoRecord *r)

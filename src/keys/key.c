@@ -108,7 +108,7 @@ eo_key_owns(const EoKey *k, const EoTxClaim *claim)
 	return remembered != NULL && strcmp(remembered->token, claim->info->token) == 0;
 }
 
-/* The length of the progress that the record keeps until the key is completed, if it is known. */
+/* The length of the progress in the record, as far as is known; it stays there until the finish. */
 static size_t
 progress_len(const EoKey *k)
 {

@@ -45,6 +45,8 @@ put(const char *text, EoBuf *body, EoVerb verb, int variant, const char *item)
 	w.result = variant & 4 ? "{\"x\": [1.50, null, \"\\\"\"]}" : NULL;
 	w.result_len = w.result ? strlen(w.result) : 0;
 	w.holder = variant & 8 ? "psql" : NULL;
+	w.progress = "{}";
+	w.progress_len = 2;
 	w.origin = "o/1/2/3";
 	w.payload_sha256 = variant & 16 ? "ab" : NULL;
 	w.handler = variant & 16 ? "app.pay" : NULL;
