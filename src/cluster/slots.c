@@ -32,13 +32,8 @@
 #include "cluster/shares.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
-#include "cluster/target.h"
 #include "compat.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
-#include "records/origin.h"
-#include "server/store.h"
-#include "storage/lwlock.h"
 #include "wire/clock.h"
 
 static EoSlotStatus make_room(const EoTargetEntry *target, const EoSlotInfo *info, uint32 nchunks,

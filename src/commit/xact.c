@@ -45,28 +45,21 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_foreign_server.h"
 #include "cluster/life.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slots.h"
-#include "cluster/target.h"
 #include "commit/lost.h"
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/slot_room.h"
 #include "commit/xact.h"
-#include "compat.h"
 #include "ledger/lives.h"
 #include "miscadmin.h"
-#include "nodes/pg_list.h"
-#include "server/error.h"
 #include "server/options.h"
-#include "server/store.h"
 #include "server/text.h"
 #include "storage/lmgr.h"
-#include "utils/memutils.h"
 #include "utils/syscache.h"
 
 #define N_BUCKETS 1024
