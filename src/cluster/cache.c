@@ -283,7 +283,8 @@ eo_cache_put(const EoStore *store, const uint8 *digest, const EoRecord *r, uint6
 	Entry	   *e;
 
 	if (!eo_cache_is_used(store) || r->state != EO_STATE_COMPLETED ||
-		r->odd_result || r->odd_payload_sha256 || r->odd_handler || r->result_len > EO_CACHE_MAX_RESULT ||
+		r->odd_result || r->odd_payload_sha256 || r->odd_handler ||
+		r->result_len > EO_CACHE_MAX_RESULT ||
 		(r->payload_sha256 != NULL && strlen(r->payload_sha256) >= sizeof(e->payload_sha256)) ||
 		(r->handler != NULL && strlen(r->handler) >= sizeof(e->handler)) ||
 		(r->origin_text != NULL && strlen(r->origin_text) >= sizeof(e->origin)))
