@@ -32,6 +32,9 @@
 #define PAGE_UNITS 256
 #define ITEM_UNITS 100
 
+/* After so many pages the next ones may be longer again: long items come together. */
+#define SHORT_PAGES 8
+
 void
 eo_scan_rewind(EoScan *scan)
 {
@@ -101,6 +104,7 @@ eo_scan_narrow(EoScan *scan, const EoCall *call, int64 *units)
 	*units = Min(PAGE_UNITS, limit * ITEM_UNITS);
 	scan->steps_over = limit == 1;
 	scan->limit = Max(1, limit / 8);
+	scan->short_pages = 0;
 	return true;
 }
 
@@ -125,7 +129,7 @@ eo_scan_take(EoScan *scan, const EoStore *store, const EoCall *call, int64 *unit
 		scan->steps_over = false;
 		return NULL;
 	}
-	if (scan->limit > 0)
+	if (scan->limit > 0 && ++scan->short_pages % SHORT_PAGES == 0)
 		scan->limit = Min(scan->page_items, 2 * scan->limit);
 	return items;
 }

@@ -42,6 +42,7 @@ typedef struct EoScan
 								 * the beginning */
 	int			limit;			/* items of the next page at most, if a page
 								 * was too long to be read; 0: page_items */
+	int			short_pages;	/* that were read since */
 	bool		steps_over;		/* the next page is the key of an item that is
 								 * too long by itself */
 	int64		items;			/* that were read so far */
