@@ -57,6 +57,13 @@ is($denied, 20, 'leases are refused');
 is(places_of('flood'), 0, 'they take no room');
 reset_proxy();
 
+use_prefixes('flood', 'some', 'others');
+is(places_of('flood'), 2, 'others take room');
+settled($node);
+is(sql_of($node, "SELECT idem_drain('@{[ paced('60 s') ]}')"), 0, 'the database is drained');
+is(places_of('flood'), 0, '... which gives the room back');
+sql_of($node, 'SELECT idem_drain(NULL)');
+
 # ----- a thousand prefixes ---------------------------------------------------------------
 
 $said = use_prefixes('flood', map { "p$_" } 1 .. 1000);
@@ -71,8 +78,5 @@ is(errors_of($node, claim('exactonce')), '', 'so has a superuser');
 is(errors_of($node, claim('exactonce'), 'other'), '', 'and another database');
 sql_of($node, 'DROP SERVER flood CASCADE');
 is(places_of('flood'), $given, 'without its server a lease stays');
-settled($node);
-is(sql_of($node, "SELECT idem_drain('60 s')"), 0, 'the database is drained');
-is(places_of('flood'), 0, '... which gives the room back');
 stop_without_crash($node);
 done_testing();
