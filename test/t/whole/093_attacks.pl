@@ -157,6 +157,8 @@ sql("SELECT idem_once('unconfirmed')");
 wait_until('a completion is not confirmed', sub { sql("SELECT count(*) FROM exactonce_pending WHERE key = 'unconfirmed'") eq '1' });
 like(run_script($node, "SELECT idem_once('unconfirmed', server => 'tenant');\n"), qr/ERROR:  ID001: key "unconfirmed" on server "tenant" is in progress/,
 	'the other account is told to come back later');
+is(sql("SELECT idem_resolve('unconfirmed', 'completed', server => 'tenant')"), 'f', 'an operator of the other account has nothing to resolve');
+is(sql("SELECT count(*) FROM exactonce_pending WHERE key = 'unconfirmed'"), '1', 'and gives nothing up');
 two_accounts();
 settled($node);
 is(run_script($node, "SELECT idem_once('unconfirmed', server => 'tenant');\n"), "\n", 'then it has its own');
