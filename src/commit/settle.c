@@ -321,12 +321,9 @@ write_end(EoStore *store, const char *key, const EoSlotView *view)
 	return !waits;
 }
 
-/*
- * Does this store lead to the record of the claim?  The digest by which the slot was found has no
- * credentials in it, and another server may be about a table of the same name in another account.
- */
-static bool
-leads_to(const EoStore *store, const EoSlotView *view)
+/* The digest by which the slot was found has no credentials in it. */
+bool
+eo_settle_leads_to(const EoStore *store, const EoSlotView *view)
 {
 	return view->target.serverid == store->server->serverid ||
 		eo_store_is_trusted(store, view->info.credentials_hash);
@@ -339,7 +336,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 	 * The rest is left to the worker of that database, which signs as the
 	 * holder did.
 	 */
-	if (view->target.dboid != MyDatabaseId || !leads_to(store, view))
+	if (view->target.dboid != MyDatabaseId || !eo_settle_leads_to(store, view))
 		return;
 	switch (view->info.state)
 	{

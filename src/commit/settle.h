@@ -58,6 +58,12 @@ typedef enum EoSettled
 extern EoSettled eo_settle_take(const EoSlotView *view, const EoAnswer *answer);
 
 /*
+ * Does this store lead to the record of a claim that was found by its digest?  Another server may
+ * be about a table of the same name in another account.
+ */
+extern bool eo_settle_leads_to(const EoStore *store, const EoSlotView *view);
+
+/*
  * For a backend that has found a slot whose transaction is over: settle the claim
  * now, if it is one of this database that did not commit.  The others are left to
  * the worker.  When this returns the caller may ask DynamoDB for the key.  Raises

@@ -307,7 +307,19 @@ await_rows(const EoKey *k, const char *owner)
 	return given_up;
 }
 
-/* Raise if rows that were given up must stay.  The record by the key's own address was read. */
+/*
+ * Is a row of this address about the table of the key?  One of another server, as long as that is
+ * there, may be about a table of the same name in another account.
+ */
+static bool
+is_of_table(const EoKey *k, const EoOutboxRow *row)
+{
+	return memcmp(row->digest, k->digest, EO_DIGEST_LEN) == 0 &&
+		(row->target.serverid == k->store->server->serverid ||
+		 GetForeignServerExtended(row->target.serverid, FSV_MISSING_OK) == NULL);
+}
+
+/* Raise if rows that were given up must stay.  The record of the key was read. */
 static void
 check_of_no_use(const EoKey *k, const List *given_up)
 {
@@ -319,8 +331,7 @@ check_of_no_use(const EoKey *k, const List *given_up)
 		EoFound		finding;
 		char	   *why;
 
-		if (memcmp(row->digest, k->digest, EO_DIGEST_LEN) == 0 ||
-			eo_give_up_is_of_no_use(row, &finding, &why))
+		if (is_of_table(k, row) || eo_give_up_is_of_no_use(row, &finding, &why))
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -361,7 +372,8 @@ give_up_claim(const EoKey *k)
 {
 	EoSlotView	view;
 
-	if (!eo_prepared_find_slot(k->digest, &view) || !eo_slot_state_is_over(view.info.state) ||
+	if (!eo_prepared_find_slot(k->digest, &view) || !eo_settle_leads_to(k->store, &view) ||
+		!eo_slot_state_is_over(view.info.state) ||
 		view.info.state == EO_SLOT_TO_FINISH || view.target.dboid != MyDatabaseId)
 		return false;
 	eo_slot_free(view.ref);
@@ -575,7 +587,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	EoFate		fate;
 	bool		resolved;
 
-	has_row = eo_outbox_read(k->digest, &pending);
+	has_row = eo_outbox_read(k->digest, &pending) && is_of_table(k, &pending);
 	answer = eo_key_read(k, "resolve");
 	r = eo_store_record(answer);
 	if (!answer->exists || r->state != EO_STATE_COMMITTING)

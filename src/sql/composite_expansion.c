@@ -4,11 +4,13 @@
  *	  One answer for all columns of "(f('x')).*".
  *
  * The calls to which PostgreSQL expands it are copies of one expression.  They
- * have the same function and location in the statement, ask for the same key as the
+ * have the same function and locations in the statement, ask for the same key as the
  * same role, and are evaluated for the same row, that is before the memory context of that row is
  * reset.  Each copy has an FmgrInfo of its own.  A call after that reset is a new
  * one (a second row), and so is a call with the FmgrInfo that asked before (a
- * loop) or at another location (a second f('x') in the statement).
+ * loop) or at another location (a second f('x') in the statement).  The locations of its
+ * arguments count, too: if PostgreSQL puts the body of an SQL function in the place of its calls,
+ * these have nothing else of their own.
  *
  * Sorting breaks this: the column that is sorted by is computed for all rows
  * before the other columns are.  That cannot be noticed here; it is documented.
@@ -17,8 +19,9 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "miscadmin.h"
-#include "nodes/primnodes.h"
+#include "nodes/nodeFuncs.h"
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/composite_expansion.h"
@@ -32,18 +35,29 @@ static struct
 	Oid			function;
 	Oid			role;			/* the answer has a token, which is for that
 								 * role */
-	int			location;		/* in the statement; -1 in a view */
+	uint32		locations;		/* in the statement; -1 in a view */
 	char	   *key;
 	char	   *server;
 	Datum		result;
 }			expansion;
 
-static int
-location_of(FunctionCallInfo fcinfo)
+/* Add the locations of a node and of those below it to a hash. */
+static bool
+add_locations(Node * node, void *hash)
 {
-	Node	   *expr = fcinfo->flinfo->fn_expr;
+	if (node == NULL)
+		return false;
+	*(uint32 *) hash = hash_combine(*(uint32 *) hash, (uint32) exprLocation(node));
+	return expression_tree_walker(node, add_locations, hash);
+}
 
-	return expr != NULL && IsA(expr, FuncExpr) ? ((FuncExpr *) expr)->location : -1;
+static uint32
+locations_of(FunctionCallInfo fcinfo)
+{
+	uint32		hash = 0;
+
+	(void) add_locations(fcinfo->flinfo->fn_expr, &hash);
+	return hash;
 }
 
 bool
@@ -51,7 +65,7 @@ eo_composite_expansion_find(FunctionCallInfo fcinfo, int key, int server, Datum 
 {
 	if (expansion.row != CurrentMemoryContext || expansion.copy == fcinfo->flinfo ||
 		fcinfo->args[key].isnull || expansion.function != fcinfo->flinfo->fn_oid ||
-		expansion.role != GetUserId() || expansion.location != location_of(fcinfo) ||
+		expansion.role != GetUserId() || expansion.locations != locations_of(fcinfo) ||
 		!eo_text_is_same(expansion.key, eo_arg_text(fcinfo, key)) ||
 		!eo_text_is_same(expansion.server, eo_arg_text(fcinfo, server)))
 		return false;
@@ -87,7 +101,7 @@ eo_composite_expansion_keep(FunctionCallInfo fcinfo, int key, int server, Datum 
 	expansion.copy = fcinfo->flinfo;
 	expansion.function = fcinfo->flinfo->fn_oid;
 	expansion.role = GetUserId();
-	expansion.location = location_of(fcinfo);
+	expansion.locations = locations_of(fcinfo);
 	expansion.key = eo_arg_text(fcinfo, key);
 	expansion.server = eo_arg_text(fcinfo, server);
 	expansion.result = result;

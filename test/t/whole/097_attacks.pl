@@ -72,6 +72,18 @@ go_on('lost is lost');
 like(finish_script($run), qr/^acquired\nt\n(?s:.*)ERROR:  ID002: /, 'whoever has released it does not get it back');
 settled($node);
 
+# ----- calls that are no copies of each other ------------------------------------------------------
+
+# PostgreSQL puts the body of such a function in the place of its calls.  Each asks for itself.
+sql(<<'SQL');
+CREATE FUNCTION claim(k text) RETURNS text LANGUAGE sql AS $$SELECT (idem_acquire(k)).outcome::text$$;
+CREATE FUNCTION claim_order(k text) RETURNS text LANGUAGE sql AS $$SELECT (idem_acquire('order/' || k)).outcome::text$$;
+SQL
+is(sql("BEGIN; SELECT claim('inline'), claim('inline'); ROLLBACK"), 'acquired|in_progress', 'a second call for a row is a duplicate');
+is(sql("BEGIN; SELECT claim_order(k), claim_order(l) FROM (SELECT 'inline' AS k, 'inline' AS l OFFSET 0) v; ROLLBACK"), 'acquired|in_progress',
+	'also if their keys are computed');
+like(sql("BEGIN; SELECT (idem_acquire('all columns')).*; ROLLBACK"), qr/^all columns\|acquired\|[^|]+\|/, 'all columns of one call are of one answer');
+
 # ----- locks of items that outlive the run of the server -------------------------------------------
 
 sub putting
@@ -145,6 +157,8 @@ sql("SELECT idem_once('unconfirmed')");
 wait_until('a completion is not confirmed', sub { sql("SELECT count(*) FROM exactonce_pending WHERE key = 'unconfirmed'") eq '1' });
 like(run_script($node, "SELECT idem_once('unconfirmed', server => 'tenant');\n"), qr/ERROR:  ID001: key "unconfirmed" on server "tenant" is in progress/,
 	'the other account is told to come back later');
+is(sql("SELECT idem_resolve('unconfirmed', 'completed', server => 'tenant')"), 'f', 'an operator of the other account has nothing to resolve');
+is(sql("SELECT count(*) FROM exactonce_pending WHERE key = 'unconfirmed'"), '1', 'and gives nothing up');
 two_accounts();
 settled($node);
 is(run_script($node, "SELECT idem_once('unconfirmed', server => 'tenant');\n"), "\n", 'then it has its own');
