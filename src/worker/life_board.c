@@ -285,6 +285,7 @@ eo_life_board_remove(EoLifeCheck *c)
 {
 	dlist_delete(&c->node);
 	pfree(c);
+	board.to_publish = true;
 }
 
 void

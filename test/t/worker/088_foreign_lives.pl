@@ -83,7 +83,8 @@ wait_until('when nobody has met them for minutes they are not looked at', sub {
 	reset_proxy();
 	usleep(170_000_000 / $hurry);
 	return (asked_for('fadefade'))[0] == 0 });
-is(sql_of($node, "SELECT count(*) FROM exactonce_lives WHERE life::text LIKE 'fadefade%'"), 0, '... and not shown');
+wait_until('... and not shown', sub {
+	sql_of($node, "SELECT count(*) FROM exactonce_lives WHERE life::text LIKE 'fadefade%'") eq '0' });
 sql_of($node, "SELECT outcome FROM idem_acquire('of nobody 1')");
 await_request(op => 'GetItem', key => "ORIGIN#$nobody[0]", n => 2);
 pass('one that is met again is looked at again');
