@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "records/expression.h"
+#include "records/list.h"
 #include "records/record.h"
 
 #define KEY_PREFIX "ORIGIN#"
@@ -168,6 +169,16 @@ eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, c
 	eo_buf_free(&other.text);
 }
 
+void
+eo_life_item_put_delete(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
+						EoJsonValue *item)
+{
+	static const char *const compared[] = {"state", "beat", "retired_by", "ttl"};
+
+	eo_list_put_delete(body, &layout->key, table, pk, item, compared,
+					   sizeof(compared) / sizeof(compared[0]));
+}
+
 EoStatus
 eo_life_item_read(EoJsonValue *item, EoLifeItem *life)
 {
@@ -188,6 +199,8 @@ eo_life_item_read(EoJsonValue *item, EoLifeItem *life)
 	life->home = eo_json_attr_s(item, "home", &len);
 	life->retired_by = eo_json_attr_s(item, "retired_by", &len);
 	life->has_ttl = eo_json_get(item, "ttl") != NULL;
+	if (!eo_json_attr_n(item, "ttl", &life->ttl_s))
+		life->ttl_s = 0;
 	return life->state == EO_LIFE_RETIRED && life->retired_by == NULL ? EO_INVALID : EO_OK;
 }
 

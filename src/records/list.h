@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * list.h
- *	  The bodies of scans.
+ *	  The bodies of scans, and of the deletes of what they find.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,7 @@
 #include "records/expression.h"
 #include "records/layout.h"
 #include "wire/buf.h"
+#include "wire/json.h"
 
 /*
  * A page of a scan: which items, and how much of them.  prefix is that of the keys' text;
@@ -42,5 +43,16 @@ extern void eo_list_put_sealed(EoBuf *body, const EoLayout *layout, const EoList
 /* The same for records, with their results or without. */
 extern void eo_list_put_records(EoBuf *body, const EoLayout *layout, bool results,
 								const EoListPage *page);
+
+/*
+ * Append the body of a DeleteItem, on condition that the attributes named are as they are in
+ * this item, the same or absent.  It must have one of them.  NULL names no attribute.
+ */
+extern void eo_list_put_delete(EoBuf *body, const EoItemKey *key, const char *table, const char *pk,
+							   EoJsonValue *item, const char *const *names, size_t nnames);
+
+/* The same for a record, which nobody must have written since it was read. */
+extern void eo_list_put_delete_record(EoBuf *body, const EoLayout *layout, const char *table,
+									  const char *pk, EoJsonValue *item);
 
 #endif							/* EO_RECORDS_LIST_H */
