@@ -41,7 +41,6 @@ typedef struct Sweep
 {
 	EoPages		pages;
 	int64		margin_ms;
-	const EoActionLayout *actions;	/* NULL: the table has none */
 
 	/* The beginnings of the partition keys of this server. */
 	const char *records_begin;
@@ -51,9 +50,9 @@ typedef struct Sweep
 
 static void begin(Sweep *s, EoStore *store);
 static void take_item(EoJsonValue *item, void *arg);
-static bool take_life(const Sweep *s, const char *pk, EoJsonValue *item, EoBuf *body);
-static bool take_action(const Sweep *s, const char *pk, EoJsonValue *item, EoBuf *body);
-static bool take_record(const Sweep *s, const char *pk, EoJsonValue *item, EoBuf *body);
+static bool is_old_life(const Sweep *s, const char *pk, EoJsonValue *item);
+static bool is_old_action(const Sweep *s, const char *pk, EoJsonValue *item);
+static bool is_old_record(const Sweep *s, const char *pk, EoJsonValue *item);
 static void delete(Sweep *s, EoCall *call);
 
 int64
@@ -64,9 +63,7 @@ eo_sweep(EoStore *store, int64 margin_ms, int units_per_second)
 	s->margin_ms = margin_ms;
 	s->pages.store = store;
 	s->pages.units_per_second = units_per_second;
-	/* Whole items: DynamoDB bills no less for parts of them. */
-	s->pages.scan.kind = EO_SCAN_RECORDS;
-	s->pages.scan.results = true;
+	s->pages.scan.kind = EO_SCAN_ENDED;
 	begin(s, store);
 	eo_scan_read(&s->pages, take_item, s);
 	return s->pages.found;
@@ -85,9 +82,11 @@ begin(Sweep *s, EoStore *store)
 	done = eo_life_item_make_pk(prefix, "", s->lives_begin, &len) == EO_OK;
 	if (done && options != NULL)
 	{
-		s->actions = eo_action_item_layout(store->layout, options);
-		done = s->actions != NULL &&
-			eo_action_item_make_pk(s->actions, prefix, "", s->actions_begin, &len) == EO_OK;
+		const EoActionLayout *actions = eo_action_item_layout(store->layout, options);
+
+		s->pages.scan.actions = actions;
+		done = actions != NULL &&
+			eo_action_item_make_pk(actions, prefix, "", s->actions_begin, &len) == EO_OK;
 	}
 	if (!done)
 		ereport(ERROR,
@@ -109,7 +108,8 @@ is_action(const Sweep *s, const char *pk, EoJsonValue *item)
 
 	if (layout->is_native)
 		return eo_action_item_is_pk(pk);
-	return s->actions != NULL && eo_json_get(item, layout->attributes[EO_A_OWNER].name) == NULL;
+	return s->pages.scan.actions != NULL &&
+		eo_json_get(item, layout->attributes[EO_A_OWNER].name) == NULL;
 }
 
 static void
@@ -117,24 +117,34 @@ take_item(EoJsonValue *item, void *arg)
 {
 	Sweep	   *s = arg;
 	EoStore    *store = s->pages.store;
-	const char *pk = eo_record_pk_of(store->layout, item);
+	const EoLayout *layout = store->layout;
+	const char *pk = eo_record_pk_of(layout, item);
+	const char *names[EO_LIST_ENDED_NAMES];
+	size_t		n = 0;
 	EoCall	   *call;
 	EoError		error;
-	bool		is_old;
 
 	if (pk == NULL)
 		return;
 	if (!eo_clock_sync_make(store, 0, &error))
 		eo_error_raise(&error, "sweep the table", NULL, store->server->name);
-	call = eo_store_new_call(store, EO_DELETE_ITEM);
 	if (eo_life_item_is_pk(pk))
-		is_old = take_life(s, pk, item, &call->body);
+	{
+		if (is_old_life(s, pk, item))
+			n = eo_life_item_ended_names(names);
+	}
 	else if (is_action(s, pk, item))
-		is_old = take_action(s, pk, item, &call->body);
-	else
-		is_old = take_record(s, pk, item, &call->body);
-	if (is_old)
-		delete(s, call);
+	{
+		if (is_old_action(s, pk, item))
+			n = eo_action_item_ended_names(s->pages.scan.actions, names);
+	}
+	else if (is_old_record(s, pk, item))
+		n = eo_list_ended_names(layout, names);
+	if (n == 0)
+		return;
+	call = eo_store_new_call(store, EO_DELETE_ITEM);
+	eo_list_put_delete(&call->body, &layout->key, store->server->table, pk, item, names, n);
+	delete(s, call);
 }
 
 /* Has the item been past its ttl for long enough?  One without a ttl has not. */
@@ -148,16 +158,12 @@ is_past(const Sweep *s, int64 ttl_s)
 
 /* A life gets a ttl when nothing is left of it. */
 static bool
-take_life(const Sweep *s, const char *pk, EoJsonValue *item, EoBuf *body)
+is_old_life(const Sweep *s, const char *pk, EoJsonValue *item)
 {
-	const EoStore *store = s->pages.store;
 	EoLifeItem	life;
 
-	if (!begins_with(pk, s->lives_begin) || eo_life_item_read(item, &life) != EO_OK ||
-		life.state == EO_LIFE_OPEN || !is_past(s, life.ttl_s))
-		return false;
-	eo_life_item_put_delete(store->layout, body, store->server->table, pk, item);
-	return true;
+	return begins_with(pk, s->lives_begin) && eo_life_item_read(item, &life) == EO_OK &&
+		life.state != EO_LIFE_OPEN && is_past(s, life.ttl_s);
 }
 
 /*
@@ -165,37 +171,31 @@ take_life(const Sweep *s, const char *pk, EoJsonValue *item, EoBuf *body)
  * clients make actions, too, without a token: those are not ours to delete.
  */
 static bool
-take_action(const Sweep *s, const char *pk, EoJsonValue *item, EoBuf *body)
+is_old_action(const Sweep *s, const char *pk, EoJsonValue *item)
 {
 	const EoStore *store = s->pages.store;
 	EoActionItem action;
 
 	if (!begins_with(pk, s->actions_begin) ||
-		eo_action_item_read(s->actions, item, &action) != EO_OK ||
-		(!store->layout->is_native && action.created_token == NULL) || action.sealed_ms > 0 ||
-		!is_past(s, action.ttl_s))
+		eo_action_item_read(s->pages.scan.actions, item, &action) != EO_OK ||
+		(!store->layout->is_native && action.created_token == NULL) ||
+		action.sealed_ms > 0 || !is_past(s, action.ttl_s))
 		return false;
-	if (action.consumed_ms == 0 && action.canceled_ms == 0 && action.closed_ms == 0 &&
-		action.expires_ms > eo_client_now_ms(&store->client))
-		return false;
-	eo_action_item_put_delete(s->actions, body, store->server->table, pk, &action);
-	return true;
+	return action.consumed_ms > 0 || action.canceled_ms > 0 || action.closed_ms > 0 ||
+		action.expires_ms <= eo_client_now_ms(&store->client);
 }
 
 static bool
-take_record(const Sweep *s, const char *pk, EoJsonValue *item, EoBuf *body)
+is_old_record(const Sweep *s, const char *pk, EoJsonValue *item)
 {
 	const EoStore *store = s->pages.store;
 	EoRecord	r;
 
-	if (!begins_with(pk, s->records_begin) ||
-		eo_record_read(store->layout, item, &r) != EO_OK || r.is_foreign || r.odd_number != NULL ||
-		(r.state != EO_STATE_COMPLETED && r.state != EO_STATE_FAILED) ||
-		!is_past(s, r.ttl_s) || r.fence >= eo_store_dead_before_ms(store) ||
-		eo_outbox_read_claim(r.owner, NULL))
-		return false;
-	eo_list_put_delete_record(body, store->layout, store->server->table, pk, item);
-	return true;
+	return begins_with(pk, s->records_begin) &&
+		eo_record_read(store->layout, item, &r) == EO_OK && !r.is_foreign && r.odd_number == NULL &&
+		(r.state == EO_STATE_COMPLETED || r.state == EO_STATE_FAILED) &&
+		is_past(s, r.ttl_s) && r.fence < eo_store_dead_before_ms(store) &&
+		!eo_outbox_read_claim(r.owner, NULL);
 }
 
 /*

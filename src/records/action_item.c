@@ -391,18 +391,17 @@ eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body, const EoListP
 	eo_list_put_page(body, &layout->table->key, names, sizeof(shown) / sizeof(shown[0]), page);
 }
 
-void
-eo_action_item_put_delete(const EoActionLayout *layout, EoBuf *body, const char *table,
-						  const char *pk, const EoActionItem *action)
+size_t
+eo_action_item_ended_names(const EoActionLayout *layout, const char **names)
 {
-	static const EoActionAttribute compared[] = {EO_AA_CREATED_TOKEN, EO_AA_TTL, EO_AA_EXPIRES,
-	EO_AA_CONSUMED, EO_AA_CANCELED, EO_AA_CLOSED, EO_AA_PIN_ATTEMPTS, EO_AA_STATUS};
-	const char *names[sizeof(compared) / sizeof(compared[0])];
+	static const EoActionAttribute ended[] = {EO_AA_CREATED_TOKEN, EO_AA_TTL, EO_AA_ACTIVE,
+		EO_AA_EXPIRES, EO_AA_PIN_HASH, EO_AA_PIN_ATTEMPTS, EO_AA_CONSUMED, EO_AA_CANCELED,
+	EO_AA_CLOSED, EO_AA_STATUS, EO_AA_SEALED};
+	const size_t n = sizeof(ended) / sizeof(ended[0]);
 
-	for (size_t i = 0; i < sizeof(compared) / sizeof(compared[0]); i++)
-		names[i] = layout->names.attributes[compared[i]].name;
-	eo_list_put_delete(body, &layout->table->key, table, pk, action->item, names,
-					   sizeof(compared) / sizeof(compared[0]));
+	for (size_t i = 0; i < n; i++)
+		names[i] = layout->names.attributes[ended[i]].name;
+	return n;
 }
 
 /* ----- reading ----- */

@@ -154,9 +154,8 @@ extern bool eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body,
 extern void eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body,
 									const EoListPage *page);
 
-/* Append the body of a DeleteItem of an action that is, and has ended, as it was read. */
-extern void eo_action_item_put_delete(const EoActionLayout *layout, EoBuf *body, const char *table,
-									  const char *pk, const EoActionItem *action);
+/* The attributes that say whether an action may be deleted, see eo_list_ended_names(). */
+extern size_t eo_action_item_ended_names(const EoActionLayout *layout, const char **names);
 
 /*
  * Read an item.  Returns EO_OK, or EO_INVALID if it is not an action, or if an

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "records/expression.h"
-#include "records/list.h"
 #include "records/record.h"
 
 #define KEY_PREFIX "ORIGIN#"
@@ -169,14 +168,14 @@ eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, c
 	eo_buf_free(&other.text);
 }
 
-void
-eo_life_item_put_delete(const EoLayout *layout, EoBuf *body, const char *table, const char *pk,
-						EoJsonValue *item)
+size_t
+eo_life_item_ended_names(const char **names)
 {
-	static const char *const compared[] = {"state", "beat", "retired_by", "ttl"};
-
-	eo_list_put_delete(body, &layout->key, table, pk, item, compared,
-					   sizeof(compared) / sizeof(compared[0]));
+	names[0] = "state";
+	names[1] = "beat";
+	names[2] = "retired_by";
+	names[3] = "ttl";
+	return 4;
 }
 
 EoStatus

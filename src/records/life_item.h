@@ -94,9 +94,8 @@ extern bool eo_life_item_is_pk(const char *pk);
 extern void eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 								   const char *pk, EoLifeVerb verb, const EoLifeWrite *w);
 
-/* Append the body of a DeleteItem, on condition that the life is as in this item. */
-extern void eo_life_item_put_delete(const EoLayout *layout, EoBuf *body, const char *table,
-									const char *pk, EoJsonValue *item);
+/* The attributes that say whether a life may be deleted, see eo_list_ended_names(). */
+extern size_t eo_life_item_ended_names(const char **names);
 
 /* Read an item; EO_INVALID if it is not a life. */
 extern EoStatus eo_life_item_read(EoJsonValue *item, EoLifeItem *life) EO_MUST_CHECK;

@@ -167,16 +167,15 @@ eo_list_put_delete(EoBuf *body, const EoItemKey *key, const char *table, const c
  * Every write of ours changes owner, state or updated_ms, and every write of another client
  * one of the attributes that are shown to them.
  */
-void
-eo_list_put_delete_record(EoBuf *body, const EoLayout *layout, const char *table, const char *pk,
-						  EoJsonValue *item)
+size_t
+eo_list_ended_names(const EoLayout *layout, const char **names)
 {
-	static const EoRecordAttribute compared[] = {EO_A_STATUS, EO_A_OWNER, EO_A_UPDATED, EO_A_FENCE,
-	EO_A_TTL, EO_A_STATUS_SHOWN, EO_A_EXPIRY_SHOWN, EO_A_LEASE_SHOWN, EO_A_UPDATED_SHOWN};
-	const char *names[sizeof(compared) / sizeof(compared[0])];
+	static const EoRecordAttribute ended[] = {EO_A_KEY, EO_A_SORT_KEY, EO_A_STATUS, EO_A_OWNER,
+		EO_A_UPDATED, EO_A_FENCE, EO_A_TTL, EO_A_STATUS_SHOWN, EO_A_EXPIRY_SHOWN, EO_A_LEASE_SHOWN,
+	EO_A_UPDATED_SHOWN, EO_A_STATUS_COPY, EO_A_EXPIRY_COPY, EO_A_UPDATED_COPY};
+	const size_t n = sizeof(ended) / sizeof(ended[0]);
 
-	for (size_t i = 0; i < sizeof(compared) / sizeof(compared[0]); i++)
-		names[i] = layout->attributes[compared[i]].name;
-	eo_list_put_delete(body, &layout->key, table, pk, item, names,
-					   sizeof(compared) / sizeof(compared[0]));
+	for (size_t i = 0; i < n; i++)
+		names[i] = layout->attributes[ended[i]].name;
+	return n;
 }

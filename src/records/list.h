@@ -30,6 +30,8 @@ typedef struct EoListPage
 #define EO_LIST_ORIGIN 0
 #define EO_LIST_STATUS 1
 
+#define EO_LIST_ENDED_NAMES 16
+
 /*
  * Append the body of a consistent Scan.  The attributes named come with an item, those
  * without a name are left out; NULL: all come.
@@ -51,8 +53,11 @@ extern void eo_list_put_records(EoBuf *body, const EoLayout *layout, bool result
 extern void eo_list_put_delete(EoBuf *body, const EoItemKey *key, const char *table, const char *pk,
 							   EoJsonValue *item, const char *const *names, size_t nnames);
 
-/* The same for a record, which nobody must have written since it was read. */
-extern void eo_list_put_delete_record(EoBuf *body, const EoLayout *layout, const char *table,
-									  const char *pk, EoJsonValue *item);
+/*
+ * The attributes of a record that say whether it may be deleted: those that the scan reads, and
+ * the delete compares.  None of them is long.  Returns how many names they are, some NULL, of
+ * EO_LIST_ENDED_NAMES at most; so do the functions of actions and lives.
+ */
+extern size_t eo_list_ended_names(const EoLayout *layout, const char **names);
 
 #endif							/* EO_RECORDS_LIST_H */

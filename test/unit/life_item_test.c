@@ -6,6 +6,7 @@
 #include "bodies.h"
 #include "records/layout.h"
 #include "records/life_item.h"
+#include "records/list.h"
 
 /* What the write does to the item. */
 static void
@@ -42,13 +43,16 @@ check_delete(void)
 {
 	static const char item[] = "{\"pk\":{\"S\":\"ORIGIN#l\"},\"state\":{\"S\":\"closed\"},"
 	"\"beat\":{\"N\":\"5\"},\"nonce\":{\"S\":\"1\"},\"ttl\":{\"N\":\"7\"}}";
+	const char *names[EO_LIST_ENDED_NAMES];
+	size_t		n = eo_life_item_ended_names(names);
 	EoBuf		body;
 	EoJson	   *doc;
 
 	eo_buf_init(&body, 100000);
 	if (eo_json_parse(item, strlen(item), &doc) != EO_OK)
 		abort();
-	eo_life_item_put_delete(eo_layout_find("native"), &body, "tab", "ORIGIN#l", eo_json_root(doc));
+	eo_list_put_delete(&body, &eo_layout_find("native")->key, "tab", "ORIGIN#l",
+					   eo_json_root(doc), names, n);
 	ok(strcmp(eo_buf_str(&body), "{\"TableName\":\"tab\",\"Key\":{\"pk\":{\"S\":\"ORIGIN#l\"}},"
 			  "\"ReturnConsumedCapacity\":\"TOTAL\",\"ConditionExpression\":"
 			  "\"#a0 = :a0 AND #a1 = :a1 AND attribute_not_exists(#a2) AND #a3 = :a3\","

@@ -145,6 +145,7 @@ is(exists_in($table, $_), 1, "kept: $_") foreach sort keys %kept;
 is(exists_in($table, "${key}has a row"), 1, 'kept: a record whose row is still there');
 is(scalar(grep { !exists $deleted{ $_->{key} } } requests(op => 'DeleteItem'), requests(op => 'DeleteItem', key => 'ORIGIN#')), 0,
 	'no delete was sent for another item');
+is(scalar(grep { $_->{received} > 100_000 } requests(op => 'Scan')), 0, 'and no result was read');
 reset_proxy();
 settled($node);
 is($sql->('SELECT idem_sweep(100000)'), '1', 'once the row is gone the record goes, too');
