@@ -338,8 +338,8 @@ shows_own_beat(const EoPlace *place, const EoLifeItem *item, int64 *sent_us)
 		return false;
 
 	/*
-	 * What this very write has sent is known, although newer nonces may have
-	 * taken its entry.
+	 * The copy of the place knows what this very write has sent, although
+	 * newer nonces may have taken its entry.
 	 */
 	*sent_us = place->sent_us;
 	return (nonce == place->sent_nonce && item->beat == place->sent_beat) ||

@@ -132,8 +132,8 @@ check_is_last(const EoHistory *history, const uint8 *id, const char *life)
 }
 
 /*
- * Raise unless a superuser owns a server that leads to the item of this earlier life.  The item says
- * to the worker that an operator has taken over, and whoever owns the only servers that
+ * Raise unless a superuser owns a server that leads to the item of this earlier life.  The item
+ * says to the worker that an operator has taken over, and whoever owns the only servers that
  * lead there may answer that for him.
  */
 static void
