@@ -343,8 +343,8 @@ shows_own_beat(const EoPlace *place, const EoLifeItem *item, int64 *sent_us)
 		return false;
 
 	/*
-	 * This write knows what it has sent, although newer nonces may have taken
-	 * its entry.
+	 * The copy of the place knows what this very write has sent, although
+	 * newer nonces may have taken its entry.
 	 */
 	*sent_us = place->sent_us;
 	return (nonce == place->sent_nonce && item->beat == place->sent_beat) ||
