@@ -74,7 +74,7 @@ FROM (VALUES ('python', '"?"'), ('typescript', '{"?": 1}')) v (runtime, form);
 SQL
 foreach my $runtime ('python', 'typescript')
 {
-	my $digest = "idem_key_powertools('$runtime', payload)) FROM large WHERE runtime = '$runtime'";
+	my $digest = "idem_key_powertools('$runtime', payload, 'f')) FROM large WHERE runtime = '$runtime'";
 	my $began = time();
 	$sql->("SELECT length($digest");
 	my $short = int((time() - $began) * 100) . 'ms';
