@@ -127,7 +127,7 @@ sub new_node
 	$node->init;
 	# Servers that no superuser owns lead to the engine, too.
 	$node->append_conf('postgresql.conf', sprintf "exactonce.allowed_endpoints = '%s'",
-		join ', ', map { s{^\w+://|/$}{}gr } @ENV{ 'EO_ENDPOINT', 'EO_ENGINE' });
+		join ', ', map { s{^\w+://|/$}{}gr } @ENV{ 'EO_ENDPOINT', 'EO_ENGINE_URL' });
 	$node->append_conf('postgresql.conf', $how{conf} // '');
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'exactonce'") unless $how{no_preload};
 	$node->start;

@@ -24,7 +24,7 @@ my $http = HTTP::Tiny->new(timeout => 60);
 sub dynamodb_json
 {
 	my ($operation, $json) = @_;
-	my $answer = $http->post($ENV{EO_ENGINE}, { content => $json, headers => {
+	my $answer = $http->post($ENV{EO_ENGINE_URL}, { content => $json, headers => {
 		'X-Amz-Target' => "DynamoDB_20120810.$operation", 'Content-Type' => 'application/x-amz-json-1.0',
 		'Authorization' => 'AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0' } });
 	die substr($answer->{content}, 0, 500) unless $answer->{success};
