@@ -23,11 +23,11 @@
 #define NUMBER_SIZE 21
 
 /*
- * Room for everything in an item but partition key and result: 146 bytes of
- * attribute names, ten numbers, status, bind, token, fingerprint, handler, origin, holder,
+ * Room for everything in an item but partition key and result: 159 bytes of
+ * attribute names, eleven numbers, status, bind, token, fingerprint, handler, origin, holder,
  * and the origin of one seal that was undone.
  */
-#define ITEM_OVERHEAD (146 + 10 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
+#define ITEM_OVERHEAD (159 + 11 * NUMBER_SIZE + 11 + 4 + EO_TOKEN_LEN + EO_FINGERPRINT_LEN + \
 					   EO_MAX_HANDLER_BYTES + 2 * EO_ORIGIN_LEN + EO_MAX_HOLDER_BYTES)
 
 EoStatus

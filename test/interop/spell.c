@@ -48,8 +48,8 @@ static const struct
 };
 
 #define N_VERBS ((int) (sizeof(verbs) / sizeof(verbs[0])))
-#define N_SPELLED 14
-#define N_UNSEEN 16
+#define N_SPELLED 15
+#define N_UNSEEN 17
 #define NEW_STATE "PARKED"
 
 static unsigned int state;
