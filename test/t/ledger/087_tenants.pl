@@ -37,11 +37,11 @@ sub his_item
 
 # ----- answers about his item ---------------------------------------------------------
 
-# From now on the service of the tenant refuses each beat, by an item that is open.
+# The service of the tenant refuses the next beats, by an item that is open.
 sub refuse_beats
 {
 	my ($life, %item) = @_;
-	fault(key => "ORIGIN#his/$life", op => 'UpdateItem', do => 'refused_by', times => 0, item => { state => { S => 'open' }, %item });
+	fault(key => "ORIGIN#his/$life", op => 'UpdateItem', do => 'refused_by', times => 5, item => { state => { S => 'open' }, %item });
 	return;
 }
 
