@@ -19,7 +19,7 @@ EXCEPTION WHEN program_limit_exceeded THEN
 	GET STACKED DIAGNOSTICS d = PG_EXCEPTION_DETAIL;
 	RETURN substring(d FROM 'room for (\d+)')::int;
 END $$;
-SELECT room() BETWEEN 408576 AND 409600 AS at_least_399_kb, room() AS room \gset
+SELECT room() BETWEEN 408500 AND 409600 AS at_least_399_kb, room() AS room \gset
 \echo :at_least_399_kb
 SELECT idem_complete('big', to_jsonb(repeat('x', :room - 1)));
 SELECT idem_fail('big', to_jsonb(repeat('x', :room - 1)));
