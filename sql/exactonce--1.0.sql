@@ -305,6 +305,16 @@ AS 'MODULE_PATHNAME', 'eo_idem_list';
 COMMENT ON FUNCTION @extschema@.idem_list(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.int4, pg_catalog.bool, pg_catalog.text) IS
 'for operators: scans the server''s table and returns the records of its keys, in no order. status: all (default), in_progress, committing, completed, failed, stuck (in progress, and the lease is over) or parked (failed for good). prefix: of the key. older_than: time since the latest change. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once, whatever is asked for. results: with true the results come, too; errors always do. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Keys are shown as they are, also with exactonce.log_keys = hash. Errors: 22023, ID006, ID007';
 
+CREATE FUNCTION @extschema@.idem_sweep(
+	units_per_second pg_catalog.int4 DEFAULT NULL,
+	older_than pg_catalog.interval DEFAULT NULL,
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.int8
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_sweep';
+COMMENT ON FUNCTION @extschema@.idem_sweep(pg_catalog.int4, pg_catalog.interval, pg_catalog.text) IS
+'for operators: deletes what is past its ttl, for tables of which DynamoDB has no time to live, and returns how many items it has deleted. It scans the server''s table, and deletes the records of keys that are completed or failed, actions that have ended, and lives that are over, each if it is still as it was read. units_per_second: read and write capacity that it may use, default 500. older_than: time since the ttl, at least an hour, which is the default. What is left alone: records in progress or being committed, those whose fence is not below the clock, items without a ttl that can be read, those of other prefixes, and what other clients have written. It takes effect at once, needs the permissions dynamodb:Scan and dynamodb:DeleteItem, can be cancelled at any moment and run twice at once, and exactonce_progress shows how far it is. Errors: 22023, ID006, ID007';
+
 CREATE FUNCTION @extschema@.idem_forget(
 	key pg_catalog.text,
 	server pg_catalog.text DEFAULT NULL)
@@ -702,7 +712,7 @@ COMMENT ON COLUMN @extschema@.exactonce_progress.server IS 'name of the foreign 
 COMMENT ON COLUMN @extschema@.exactonce_progress.activity IS 'name of the function that was called, or "recovery scan"';
 COMMENT ON COLUMN @extschema@.exactonce_progress.done IS 'keys or actions that are answered, or items of the table that were read';
 COMMENT ON COLUMN @extschema@.exactonce_progress.total IS 'keys or actions in all; NULL for scans, which do not know it';
-COMMENT ON COLUMN @extschema@.exactonce_progress.found IS 'keys acquired so far, or rows that were found';
+COMMENT ON COLUMN @extschema@.exactonce_progress.found IS 'keys acquired so far, rows that were found, or items that were deleted';
 COMMENT ON COLUMN @extschema@.exactonce_progress.since IS 'when it began; of a recovery scan, see exactonce_lives';
 
 /* ---- counters ---- */
@@ -1238,7 +1248,7 @@ BEGIN
 		WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 			AND (p.pronamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
 				OR p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
-				AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'action_list', 'idem_resolve', 'action_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
+				AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'idem_sweep', 'action_list', 'idem_resolve', 'action_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
 					'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_stats_reset']::pg_catalog.name[]))
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,

@@ -13,11 +13,14 @@
 #include "cluster/progress.h"
 #include "commit/scan.h"
 #include "records/action_item.h"
+#include "records/layout.h"
+#include "records/life_item.h"
 #include "records/list.h"
 #include "records/record.h"
 #include "server/error.h"
 #include "server/store.h"
 #include "utils/memutils.h"
+#include "wire/buf.h"
 #include "wire/call.h"
 #include "wire/clock.h"
 #include "wire/http.h"
@@ -42,6 +45,19 @@ believe_page(const EoCall *call, EoJsonValue *item, bool refused)
 	return refused || eo_json_get(eo_json_root(call->reply), "Items") != NULL;
 }
 
+/* Records, actions and lives, without what may be long. */
+static void
+put_ended(const EoScan *scan, const EoLayout *layout, EoBuf *body, const EoListPage *page)
+{
+	const char *names[3 * EO_LIST_ENDED_NAMES];
+	size_t		n = eo_list_ended_names(layout, names);
+
+	n += eo_life_item_ended_names(names + n);
+	if (scan->actions != NULL)
+		n += eo_action_item_ended_names(scan->actions, names + n);
+	eo_list_put_page(body, &layout->key, names, n, page);
+}
+
 void
 eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 {
@@ -64,6 +80,9 @@ eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 			break;
 		case EO_SCAN_ACTIONS:
 			eo_action_item_put_list(scan->actions, &call->body, &page);
+			break;
+		case EO_SCAN_ENDED:
+			put_ended(scan, store->layout, &call->body, &page);
 			break;
 	}
 }

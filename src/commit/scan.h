@@ -23,7 +23,8 @@ typedef enum EoScanKind
 {
 	EO_SCAN_SEALED,				/* records that name a life, for the protocol */
 	EO_SCAN_RECORDS,			/* those of all writers, for people */
-	EO_SCAN_ACTIONS				/* for people */
+	EO_SCAN_ACTIONS,			/* for people */
+	EO_SCAN_ENDED				/* whatever a sweep may delete */
 } EoScanKind;
 
 typedef struct EoScan
@@ -34,7 +35,8 @@ typedef struct EoScan
 								 * left out */
 	const char *prefix;			/* of the others: of the partition key */
 	bool		results;		/* EO_SCAN_RECORDS: come with their results */
-	const EoActionLayout *actions;	/* EO_SCAN_ACTIONS */
+	const EoActionLayout *actions;	/* EO_SCAN_ACTIONS; EO_SCAN_ENDED: NULL if
+									 * there are none */
 	int			page_items;		/* items that a request reads at most */
 	MemoryContext context;		/* of start_pk */
 

@@ -391,6 +391,19 @@ eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body, const EoListP
 	eo_list_put_page(body, &layout->table->key, names, sizeof(shown) / sizeof(shown[0]), page);
 }
 
+size_t
+eo_action_item_ended_names(const EoActionLayout *layout, const char **names)
+{
+	static const EoActionAttribute ended[] = {EO_AA_CREATED_TOKEN, EO_AA_TTL, EO_AA_ACTIVE,
+		EO_AA_EXPIRES, EO_AA_PIN_HASH, EO_AA_PIN_ATTEMPTS, EO_AA_CONSUMED, EO_AA_CANCELED,
+	EO_AA_CLOSED, EO_AA_STATUS, EO_AA_SEALED};
+	const size_t n = sizeof(ended) / sizeof(ended[0]);
+
+	for (size_t i = 0; i < n; i++)
+		names[i] = layout->names.attributes[ended[i]].name;
+	return n;
+}
+
 /* ----- reading ----- */
 
 static EoJsonValue *
@@ -539,6 +552,8 @@ eo_action_item_read(const EoActionLayout *layout, EoJsonValue *item, EoActionIte
 		action->consumed_by = NULL;
 	action->canceled_token = read_string(item, EO_AA_CANCELED_TOKEN, &whatever);
 	action->canceled_reason = read_string(item, EO_AA_CANCELED_REASON, &whatever);
+	if (!eo_json_attr_n(item, layout->names.attributes[EO_AA_TTL].name, &action->ttl_s))
+		action->ttl_s = 0;
 
 	/* Without them, every condition that compares them is false. */
 	if ((!layout->is_seed && attribute_of(item, EO_AA_ACTIVE) == NULL) ||

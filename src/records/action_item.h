@@ -70,6 +70,7 @@ typedef struct EoActionItem
 								 * can never be consumed */
 	int64_t		sealed_ms;		/* a transaction that consumes it is being
 								 * committed since then */
+	int64_t		ttl_s;			/* epoch seconds; 0: none that can be read */
 	EoJsonValue *item;			/* all of it */
 } EoActionItem;
 
@@ -152,6 +153,9 @@ extern bool eo_action_item_put_create(const EoActionLayout *layout, EoBuf *body,
 /* Append the body of a Scan; actions come without payloads and tokens. */
 extern void eo_action_item_put_list(const EoActionLayout *layout, EoBuf *body,
 									const EoListPage *page);
+
+/* The attributes that say whether an action may be deleted, see eo_list_ended_names(). */
+extern size_t eo_action_item_ended_names(const EoActionLayout *layout, const char **names);
 
 /*
  * Read an item.  Returns EO_OK, or EO_INVALID if it is not an action, or if an

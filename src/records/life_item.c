@@ -168,6 +168,16 @@ eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table, c
 	eo_buf_free(&other.text);
 }
 
+size_t
+eo_life_item_ended_names(const char **names)
+{
+	names[0] = "state";
+	names[1] = "beat";
+	names[2] = "retired_by";
+	names[3] = "ttl";
+	return 4;
+}
+
 EoStatus
 eo_life_item_read(EoJsonValue *item, EoLifeItem *life)
 {
@@ -188,6 +198,8 @@ eo_life_item_read(EoJsonValue *item, EoLifeItem *life)
 	life->home = eo_json_attr_s(item, "home", &len);
 	life->retired_by = eo_json_attr_s(item, "retired_by", &len);
 	life->has_ttl = eo_json_get(item, "ttl") != NULL;
+	if (!eo_json_attr_n(item, "ttl", &life->ttl_s))
+		life->ttl_s = 0;
 	return life->state == EO_LIFE_RETIRED && life->retired_by == NULL ? EO_INVALID : EO_OK;
 }
 

@@ -46,6 +46,7 @@ typedef struct EoLifeItem
 	const char *home;			/* the first table that it used */
 	const char *retired_by;		/* UUID */
 	bool		has_ttl;		/* of a retired life: nothing of it is left */
+	int64_t		ttl_s;			/* epoch seconds; 0: none that can be read */
 } EoLifeItem;
 
 /* The conditional writes on a life. */
@@ -92,6 +93,9 @@ extern bool eo_life_item_is_pk(const char *pk);
  */
 extern void eo_life_item_put_write(const EoLayout *layout, EoBuf *body, const char *table,
 								   const char *pk, EoLifeVerb verb, const EoLifeWrite *w);
+
+/* The attributes that say whether a life may be deleted, see eo_list_ended_names(). */
+extern size_t eo_life_item_ended_names(const char **names);
 
 /* Read an item; EO_INVALID if it is not a life. */
 extern EoStatus eo_life_item_read(EoJsonValue *item, EoLifeItem *life) EO_MUST_CHECK;

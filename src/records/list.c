@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * list.c
- *	  The bodies of scans.
+ *	  The bodies of scans, and of the deletes of what they find.
  *
  * DynamoDB sends only items that the filter lets through, and of them only what is asked
  * for.  That saves bytes, and no capacity: all items of the table are read.
@@ -117,4 +117,65 @@ eo_list_put_records(EoBuf *body, const EoLayout *layout, bool results, const EoL
 	names[EO_N_ATTRIBUTES] = layout->is_native ? NULL : layout->status;
 	names[EO_N_ATTRIBUTES + 1] = layout->is_native ? NULL : layout->expiry;
 	eo_list_put_page(body, &layout->key, results ? NULL : names, EO_N_ATTRIBUTES + 2, page);
+}
+
+void
+eo_list_put_delete(EoBuf *body, const EoItemKey *key, const char *table, const char *pk,
+				   EoJsonValue *item, const char *const *names, size_t nnames)
+{
+	const char *between = "";
+
+	eo_buf_adds(body, "{\"TableName\":");
+	eo_json_put_string(body, table, strlen(table));
+	eo_buf_adds(body, ",\"Key\":");
+	eo_expression_put_key(body, key, pk);
+	eo_buf_adds(body, ",\"ReturnConsumedCapacity\":\"TOTAL\",\"ConditionExpression\":\"");
+	for (size_t i = 0; i < nnames; i++)
+	{
+		if (names[i] == NULL)
+			continue;
+		if (eo_json_get(item, names[i]) != NULL)
+			eo_buf_addf(body, "%s#a%d = :a%d", between, (int) i, (int) i);
+		else
+			eo_buf_addf(body, "%sattribute_not_exists(#a%d)", between, (int) i);
+		between = " AND ";
+	}
+	between = "\",\"ExpressionAttributeNames\":{";
+	for (size_t i = 0; i < nnames; i++)
+	{
+		if (names[i] == NULL)
+			continue;
+		eo_buf_addf(body, "%s\"#a%d\":", between, (int) i);
+		eo_json_put_string(body, names[i], strlen(names[i]));
+		between = ",";
+	}
+	between = "},\"ExpressionAttributeValues\":{";
+	for (size_t i = 0; i < nnames; i++)
+	{
+		EoJsonValue *value = names[i] != NULL ? eo_json_get(item, names[i]) : NULL;
+
+		if (value == NULL)
+			continue;
+		eo_buf_addf(body, "%s\":a%d\":", between, (int) i);
+		eo_json_put(body, value);
+		between = ",";
+	}
+	eo_buf_adds(body, "}}");
+}
+
+/*
+ * Every write of ours changes owner, state or updated_ms, and every write of another client
+ * one of the attributes that are shown to them.
+ */
+size_t
+eo_list_ended_names(const EoLayout *layout, const char **names)
+{
+	static const EoRecordAttribute ended[] = {EO_A_KEY, EO_A_SORT_KEY, EO_A_STATUS, EO_A_OWNER,
+		EO_A_UPDATED, EO_A_FENCE, EO_A_TTL, EO_A_STATUS_SHOWN, EO_A_EXPIRY_SHOWN, EO_A_LEASE_SHOWN,
+	EO_A_UPDATED_SHOWN, EO_A_STATUS_COPY, EO_A_EXPIRY_COPY, EO_A_UPDATED_COPY};
+	const size_t n = sizeof(ended) / sizeof(ended[0]);
+
+	for (size_t i = 0; i < n; i++)
+		names[i] = layout->attributes[ended[i]].name;
+	return n;
 }

@@ -487,7 +487,8 @@ note_ended(EoCall *call, EoStatus status, bool canceled, int64_t us)
 	eo_stats_add(stats, EO_COUNT_BYTES_RECEIVED, call->transfer.reply.body_len);
 	if (status == EO_OK)
 	{
-		if (call->client->return_capacity || call->op == EO_SCAN || call->op == EO_TRANSACT)
+		if (call->client->return_capacity || call->op == EO_SCAN || call->op == EO_TRANSACT ||
+			call->op == EO_DELETE_ITEM)
 			eo_stats_add(stats, EO_COUNT_CAPACITY, (uint64) rint(capacity_of(call) * 1000));
 	}
 	else if (status != EO_CONDITION_FAILED && call->error.code[0] != '\0')

@@ -52,6 +52,7 @@ static const char *const function_names[] = {
 	[EO_FN_IDEM_TRANSACT] = "idem_transact",
 	[EO_FN_IDEM_WRITE] = "idem_write",
 	[EO_FN_IDEM_LIST] = "idem_list",
+	[EO_FN_IDEM_SWEEP] = "idem_sweep",
 	[EO_FN_IDEM_AUDIT] = "idem_audit",
 	[EO_FN_IDEM_TAKE_OVER] = "idem_take_over",
 	[EO_FN_IDEM_CHECK] = "idem_check",

@@ -23,6 +23,7 @@
 #include "keys/key.h"
 #include "keys/operator.h"
 #include "keys/owner.h"
+#include "keys/sweep.h"
 #include "keys/transact.h"
 #include "keys/transact_items.h"
 #include "keys/writes.h"
@@ -80,6 +81,7 @@ EO_COUNTED(eo_idem_release, EO_FN_IDEM_RELEASE);
 EO_COUNTED(eo_idem_extend, EO_FN_IDEM_EXTEND);
 EO_COUNTED(eo_idem_get, EO_FN_IDEM_GET);
 EO_COUNTED(eo_idem_list, EO_FN_IDEM_LIST);
+EO_COUNTED(eo_idem_sweep, EO_FN_IDEM_SWEEP);
 EO_COUNTED(eo_idem_forget, EO_FN_IDEM_FORGET);
 EO_COUNTED(eo_idem_resolve, EO_FN_IDEM_RESOLVE);
 EO_COUNTED(eo_idem_give_up, EO_FN_IDEM_GIVE_UP);
@@ -526,6 +528,24 @@ put_record(const char *key, const EoRecord *r, void *arg)
 
 	fill_record(&row, rsinfo->setDesc, NULL, eo_row_show_utf8(key), r);
 	eo_row_store(&row, rsinfo);
+}
+
+/*
+ * idem_sweep(units_per_second, older_than, server)
+ */
+static Datum
+eo_idem_sweep_body(PG_FUNCTION_ARGS)
+{
+	EoStore    *store;
+	int			units_per_second;
+	int64		margin_ms;
+
+	eo_preconditions("idem_sweep", EO_WRITES | EO_SWITCHED);
+	units_per_second = eo_arg_units(fcinfo, 0);
+	margin_ms = eo_arg_interval_ms(fcinfo, 1, "older_than", EO_SWEEP_MARGIN_MS, MAX_RETRY_MS);
+	store = eo_arg_store(fcinfo, 2);
+	eo_call_stats_progress(store, -1);
+	PG_RETURN_INT64(eo_sweep(store, Max(margin_ms, EO_SWEEP_MARGIN_MS), units_per_second));
 }
 
 /*

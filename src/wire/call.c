@@ -95,6 +95,7 @@ static const struct
 {
 	[EO_GET_ITEM] = OPERATION("GetItem", false),
 	[EO_UPDATE_ITEM] = OPERATION("UpdateItem", true),
+	[EO_DELETE_ITEM] = OPERATION("DeleteItem", true),
 	[EO_TRANSACT] = OPERATION("TransactWriteItems", true),
 	[EO_BATCH_WRITE] = OPERATION("BatchExecuteStatement", true),
 	[EO_SCAN] = OPERATION("Scan", false),
@@ -157,7 +158,7 @@ eo_call_start(EoCall *call, int64_t deadline_us)
 	return send_attempt(call);
 }
 
-/* Scans and transactions ask what they take by themselves. */
+/* Scans, transactions and deletes ask what they take by themselves. */
 static void
 ask_for_capacity(EoCall *call)
 {

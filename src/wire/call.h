@@ -37,6 +37,7 @@ typedef enum EoOperation
 {
 	EO_GET_ITEM,
 	EO_UPDATE_ITEM,
+	EO_DELETE_ITEM,
 	EO_TRANSACT,
 	EO_BATCH_WRITE,
 	EO_SCAN,

@@ -6,6 +6,7 @@
 #include "bodies.h"
 #include "records/layout.h"
 #include "records/life_item.h"
+#include "records/list.h"
 
 /* What the write does to the item. */
 static void
@@ -36,6 +37,32 @@ sets_ttl(EoLifeVerb verb, int64_t ttl_s)
 	return strstr(update, "#t = :t") != NULL;
 }
 
+/* A delete compares what was read, and what was not there. */
+static void
+check_delete(void)
+{
+	static const char item[] = "{\"pk\":{\"S\":\"ORIGIN#l\"},\"state\":{\"S\":\"closed\"},"
+	"\"beat\":{\"N\":\"5\"},\"nonce\":{\"S\":\"1\"},\"ttl\":{\"N\":\"7\"}}";
+	const char *names[EO_LIST_ENDED_NAMES];
+	size_t		n = eo_life_item_ended_names(names);
+	EoBuf		body;
+	EoJson	   *doc;
+
+	eo_buf_init(&body, 100000);
+	if (eo_json_parse(item, strlen(item), &doc) != EO_OK)
+		abort();
+	eo_list_put_delete(&body, &eo_layout_find("native")->key, "tab", "ORIGIN#l",
+					   eo_json_root(doc), names, n);
+	ok(strcmp(eo_buf_str(&body), "{\"TableName\":\"tab\",\"Key\":{\"pk\":{\"S\":\"ORIGIN#l\"}},"
+			  "\"ReturnConsumedCapacity\":\"TOTAL\",\"ConditionExpression\":"
+			  "\"#a0 = :a0 AND #a1 = :a1 AND attribute_not_exists(#a2) AND #a3 = :a3\","
+			  "\"ExpressionAttributeNames\":{\"#a0\":\"state\",\"#a1\":\"beat\",\"#a2\":\"retired_by\",\"#a3\":\"ttl\"},"
+			  "\"ExpressionAttributeValues\":{\":a0\":{\"S\":\"closed\"},\":a1\":{\"N\":\"5\"},\":a3\":{\"N\":\"7\"}}}") == 0,
+	   "a delete is conditional on what was read");
+	eo_json_free(doc);
+	eo_buf_free(&body);
+}
+
 int
 main(void)
 {
@@ -49,5 +76,6 @@ main(void)
 	get_update(EO_LIFE_INHERIT, 5, update, sizeof(update));
 	ok(strstr(update, "#t = :t") == NULL && strstr(update, "REMOVE #t") != NULL,
 	   "one that is inherited stays, even if the heir of before let it go");
+	check_delete();
 	return done();
 }

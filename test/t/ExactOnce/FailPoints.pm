@@ -177,6 +177,8 @@ my %cases = (
 	exactonce_stats_reset => { run => 'SELECT exactonce_stats_reset();' },
 	idem_list => {
 		run => "SELECT count(*) FROM idem_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
+	idem_sweep => {
+		run => "SELECT idem_sweep(100000, server => 'small');" },
 	action_list => {
 		run => "SELECT count(*) FROM action_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
 	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), 'x'::bytea, NULL);" },
