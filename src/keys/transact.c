@@ -54,6 +54,7 @@
 #include "server/options.h"
 #include "server/store.h"
 #include "server/store_record.h"
+#include "server/table_mode.h"
 #include "server/text.h"
 #include "utils/builtins.h"
 #include "wire/client.h"
@@ -92,6 +93,7 @@ static bool replace(Transacting *t, EoAnswer **answer);
 static bool explain(Transacting *t, const EoRecord *r);
 static void take_completed(Transacting *t);
 static bool settle_doubt(Transacting *t);
+static void check_modes(EoStore *store, const EoTransactItems *actions);
 static char *describe_reasons(const EoAnswer *answer, const EoTransactItems *actions);
 
 void
@@ -464,6 +466,8 @@ raise_refused(const EoAcquiring *a, const EoTransact *ask, const EoAnswer *answe
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("writes for key \"%s\" on server \"%s\" are too large", eo_text_key_shown(ask->key), server),
 				 errdetail("DynamoDB takes 4 MB of items in a transaction, and 400 KB in an item.")));
+	if (error->status == EO_REFUSED)
+		check_modes(a->k.store, ask->actions);
 	if (error->status == EO_DENIED || error->status == EO_NO_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_REFUSED),
@@ -474,6 +478,24 @@ raise_refused(const EoAcquiring *a, const EoTransact *ask, const EoAnswer *answe
 				 errhint("Check the credentials of the user mapping and their policy: dynamodb:UpdateItem on the server's table; PutItem, UpdateItem, DeleteItem and ConditionCheckItem on those that are written to.") :
 				 errhint("It is the server's table, or one that the writes name.")));
 	eo_error_raise(error, "transact", ask->key, server);
+}
+
+/*
+ * Raise 0A000 if one of the tables has no transactions, which the service says in words only.
+ * It is not asked before: that would be a request more for each session.
+ */
+static void
+check_modes(EoStore *store, const EoTransactItems *actions)
+{
+	const char *before = store->server->table;
+
+	(void) eo_table_mode_ask(store, before);
+	for (int i = 0; i < actions->n; i++)
+	{
+		if (strcmp(actions->actions[i].table, before) != 0)
+			(void) eo_table_mode_ask(store, actions->actions[i].table);
+		before = actions->actions[i].table;
+	}
 }
 
 /* The code of a reason, made printable; NULL: that action was not refused. */

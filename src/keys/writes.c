@@ -28,6 +28,7 @@
 #include "server/error.h"
 #include "server/options.h"
 #include "server/store.h"
+#include "server/table_mode.h"
 #include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -141,6 +142,7 @@ describe(EoStore *store, const char *table)
 	if (call->error.status != EO_OK)
 		eo_error_raise(&call->error, psprintf("describe table \"%s\"", table), NULL,
 					   store->server->name);
+	eo_table_mode_check(store, table, eo_json_get(eo_json_root(call->reply), "Table"));
 	if (!eo_writes_read_table_keys(eo_json_get(eo_json_root(call->reply), "Table"), &keys))
 		ereport(ERROR,
 				(errcode(ERRCODE_EO_REFUSED),
@@ -167,6 +169,8 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 	for (int i = 0; i < actions.n; i++)
 		check(&actions.actions[i], i + 1);
 	eo_transact_check(&nothing, function, &actions);
+	if (!store->mode_is_known)
+		store->mode_is_known = eo_table_mode_ask(store, store->server->table);
 	memset(writes, 0, sizeof(*writes));
 	writes->list = palloc0(sizeof(EoWriteItem) * EO_MAX_WRITES);
 	for (int i = 0; i < actions.n; i++)

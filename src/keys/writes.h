@@ -38,8 +38,8 @@ typedef struct EoWrites
  * Read the writes of a document, and check whatever can be known before they are made.
  * All is palloc'd.  The first call of a process about a table asks DynamoDB for its key.
  * Raises 22023 for a write that is malformed or has a condition, 42501 and HV00J for one that
- * is not allowed, 54000 for too many or too large ones, and what eo_writes_table_keys()
- * raises.  function is the one that messages name.
+ * is not allowed, 54000 for too many or too large ones, 0A000 if the server's own table has no
+ * transactions, and what eo_writes_table_keys() raises.  function is the one that messages name.
  */
 extern void eo_writes_read(EoStore *store, const char *function, Jsonb *document,
 						   EoWrites *writes);
@@ -85,7 +85,7 @@ extern bool eo_writes_read_table_keys(EoJsonValue *table, EoTableKeys *keys);
 
 /*
  * The key of a table, by DescribeTable; after that the process knows it.  Raises what the
- * request ends with, ID007 if there is no such table or if it may not be described.
+ * request ends with, ID007 if there is no such table or if it may not be described, and 0A000.
  */
 extern const EoTableKeys *eo_writes_table_keys(EoStore *store, const char *table);
 

@@ -36,6 +36,7 @@ typedef struct EoStore
 	uint8		credentials_hash[EO_CREDENTIALS_HASH_LEN];	/* see
 															 * eo_store_is_trusted() */
 	EoPlaceRef	place;			/* kept here for ledger/lives.c */
+	bool		mode_is_known;	/* kept here for keys/writes.c */
 	EoStats    *stats;			/* the counters of the server */
 } EoStore;
 

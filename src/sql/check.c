@@ -558,8 +558,12 @@ check_ttl(Subject *s, EoCheckRow *row)
 	EoTableTtl	ttl;
 	EoError		error;
 
-	if (!eo_table_describe_ttl(s->store, &ttl, &error))
+	if (s->table.strongly_consistent)
+		set_finding(row, EO_FINDING_OK, "there is none with strong consistency; idem_sweep() takes its place", NULL);
+	else if (!eo_table_describe_ttl(s->store, &ttl, &error))
 		set_finding(row, EO_FINDING_WARNING, eo_error_facts(&error),
+					strcmp(error.code, "UnknownOperationException") == 0 ?
+					"This engine has none. Call idem_sweep() once a day." :
 					"Allow dynamodb:DescribeTimeToLive for this check.");
 	else if (!ttl.on)
 		set_finding(row, EO_FINDING_WARNING, "off",
@@ -607,7 +611,7 @@ check_regions(Subject *s, EoCheckRow *row)
 	if (s->table.replicas == 0)
 		set_finding(row, EO_FINDING_OK, "one region", NULL);
 	else if (s->table.strongly_consistent)
-		set_finding(row, EO_FINDING_OK, "global table, strongly consistent", NULL);
+		set_finding(row, EO_FINDING_OK, "global table, strongly consistent; idem_transact, writes and idem_mirror are refused", NULL);
 	else
 		set_finding(row, EO_FINDING_FAILURE,
 					psprintf("global table with %zu replicas, eventually consistent", s->table.replicas),

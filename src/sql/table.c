@@ -17,6 +17,7 @@
 #include "records/timestamps.h"
 #include "server/error.h"
 #include "server/store.h"
+#include "server/table_mode.h"
 #include "sql/args.h"
 #include "sql/call_stats.h"
 #include "sql/preconditions.h"
@@ -39,7 +40,7 @@ EO_COUNTED(eo_idem_create_table, EO_FN_IDEM_CREATE_TABLE);
 
 static bool key_fits(EoStore *store, EoJsonValue *table, char **key);
 
-static void wait_until_active(EoStore *store);
+static EoTableDescription wait_until_active(EoStore *store);
 static void switch_ttl_on(EoStore *store);
 static void sample_item(EoStore *store, EoJsonValue *item, EoTableSample *sample);
 static const char *what_is_odd(const EoLayout *layout, EoJsonValue *item);
@@ -85,13 +86,14 @@ eo_idem_create_table_body(PG_FUNCTION_ARGS)
 	if (!created && strcmp(call->error.code, "ResourceInUseException") != 0)
 		eo_error_raise(&call->error, psprintf("create table \"%s\"", store->server->table),
 					   NULL, store->server->name);
-	wait_until_active(store);
-	switch_ttl_on(store);
+	/* A table with multi-region strong consistency has no time to live. */
+	if (!wait_until_active(store).strongly_consistent)
+		switch_ttl_on(store);
 	PG_RETURN_TEXT_P(cstring_to_text(created ? "created" : "exists"));
 }
 
 /* DescribeTable may not find a table that was created a moment ago. */
-static void
+static EoTableDescription
 wait_until_active(EoStore *store)
 {
 	for (;;)
@@ -112,7 +114,7 @@ wait_until_active(EoStore *store)
 							   eo_table_key_needed(store), table.key),
 					 errhint("Use another table, or another layout.")));
 		if (answered && table.active)
-			return;
+			return table;
 		eo_http_wait(eo_clock_monotonic_us() + CREATE_POLL_US, EO_WAIT_RAISE);
 	}
 }
@@ -140,7 +142,7 @@ switch_ttl_on(EoStore *store)
 				(errcode(ERRCODE_WARNING),
 				 errmsg("could not switch on time to live for table \"%s\"", store->server->table),
 				 errdetail_internal("%s", eo_error_facts(&call->error)),
-				 errhint("Old records will stay until it is switched on for attribute \"%s\".",
+				 errhint("Old records will stay until it is switched on for attribute \"%s\", or idem_sweep() deletes them.",
 						 store->layout->expiry)));
 }
 
@@ -162,7 +164,7 @@ eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error)
 	table->active = eo_json_string_is(eo_json_get(v, "TableStatus"), "ACTIVE");
 	table->key_fits = key_fits(store, v, &table->key);
 	table->replicas = eo_json_array_length(eo_json_get(v, "Replicas"));
-	table->strongly_consistent = eo_json_string_is(eo_json_get(v, "MultiRegionConsistency"), "STRONG");
+	table->strongly_consistent = eo_table_mode_is_strong(v);
 	return true;
 }
 

@@ -25,7 +25,7 @@
 //   sent         whether the client was sent the whole answer
 //   applied      whether the engine carried the request out; null: unknown
 //
-// A fault is {do: NAME, ...parameters} with NAME from faults.mjs. op, key (a part
+// A fault is {do: NAME, ...parameters} with NAME from faults.mjs. op, table, key (a part
 // of the partition key) and to choose the requests it acts on; nth, times and every
 // (all 1 by default; times 0: without end) say which of these. All faults that
 // match a request act on it, in the order in which they were asked for. A batch
@@ -452,8 +452,8 @@ export class Proxy {
   }
 }
 
-function matches(entry, { op, key, to }) {
-  if (op && entry.op !== op) return false;
+function matches(entry, { op, table, key, to }) {
+  if ((op && entry.op !== op) || (table && entry.table !== table)) return false;
   return (entry.writes ?? [entry]).some((write) => (!write.key.startsWith(LIFE) || key?.startsWith(LIFE))
     && (!key || write.key.includes(key)) && (!to || write.to === to));
 }

@@ -247,11 +247,11 @@ foreach my $server ('exactonce', 'direct')
 }
 
 # What key a table has is learned for each server: another one may be another account.
-my $described = count_requests(op => 'DescribeTable');
+my $described = count_requests(op => 'DescribeTable', table => $business);
 $node->safe_psql('postgres', server_sql('twin', table => $table, transact_tables => $business) . 'BEGIN;' .
 	  join('', map { my $server = $_; map { "SELECT idem_once('described $server $_', server => '$server', writes => " . putting("$server $_", 'x') . ');' } 1, 2 }
 		qw(exactonce twin)) . 'COMMIT');
-is(count_requests(op => 'DescribeTable') - $described, 2, 'two servers describe a table for themselves, each of them once');
+is(count_requests(op => 'DescribeTable', table => $business) - $described, 2, 'two servers describe a table for themselves, each of them once');
 settled($node);
 
 $node->safe_psql('postgres', "BEGIN; " . join('', map { "SELECT idem_once('same $_', writes => " . putting('same', $_) . '); ' } 1 .. 9) . 'COMMIT');
