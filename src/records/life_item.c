@@ -84,7 +84,7 @@ static const struct
 	 */
 	[EO_LIFE_INHERIT] = {
 		"#s = :R AND #r = :p",
-		"SET #r = :r, #u = :i REMOVE #t"
+		"SET #r = :r, #u = :i REMOVE #t[E?, #e]"
 	},
 	[EO_LIFE_RETIRE_ABSENT] = {
 		"attribute_not_exists(#k)",

@@ -10,7 +10,7 @@
 
 /* What the write does to the item. */
 static void
-get_update(EoLifeVerb verb, int64_t ttl_s, char *update, size_t size)
+get_update(const char *layout, EoLifeVerb verb, int64_t ttl_s, char *update, size_t size)
 {
 	EoLifeWrite w = {.life = "l",.nonce = "1",.ancestors = "",.home = "t",.system_identifier = "2",
 	.by = "b",.seen_by = "p",.now_ms = 1000,.ttl_s = ttl_s};
@@ -19,7 +19,7 @@ get_update(EoLifeVerb verb, int64_t ttl_s, char *update, size_t size)
 	size_t		len;
 
 	eo_buf_init(&body, 100000);
-	eo_life_item_put_write(eo_layout_find("native"), &body, "tab", "ORIGIN#l", verb, &w);
+	eo_life_item_put_write(eo_layout_find(layout), &body, "tab", "ORIGIN#l", verb, &w);
 	if (eo_buf_status(&body) != EO_OK || eo_json_parse(body.data, body.len, &doc) != EO_OK)
 		abort();
 	snprintf(update, size, "%s",
@@ -33,7 +33,7 @@ sets_ttl(EoLifeVerb verb, int64_t ttl_s)
 {
 	char		update[500];
 
-	get_update(verb, ttl_s, update, sizeof(update));
+	get_update("native", verb, ttl_s, update, sizeof(update));
 	return strstr(update, "#t = :t") != NULL;
 }
 
@@ -73,9 +73,11 @@ main(void)
 	ok(sets_ttl(EO_LIFE_RETIRE, 5) && sets_ttl(EO_LIFE_RETIRE_ABSENT, 5),
 	   "so does one that was retired, if that is known");
 	ok(!sets_ttl(EO_LIFE_RETIRE, 0) && !sets_ttl(EO_LIFE_RETIRE_ABSENT, 0), "else it stays");
-	get_update(EO_LIFE_INHERIT, 5, update, sizeof(update));
+	get_update("native", EO_LIFE_INHERIT, 5, update, sizeof(update));
 	ok(strstr(update, "#t = :t") == NULL && strstr(update, "REMOVE #t") != NULL,
 	   "one that is inherited stays, even if the heir of before let it go");
+	get_update("powertools-python", EO_LIFE_INHERIT, 5, update, sizeof(update));
+	ok(strstr(update, "REMOVE #t, #e") != NULL, "also where the table has another time to live");
 	check_delete();
 	return done();
 }
