@@ -40,13 +40,9 @@
 #include "cluster/runs.h"
 #include "cluster/slot.h"
 #include "cluster/slot_views.h"
-#include "cluster/target.h"
 #include "miscadmin.h"
-#include "server/entries.h"
 #include "server/guc.h"
-#include "server/store.h"
 #include "wire/clock.h"
-#include "wire/hex.h"
 
 /* A process that has ended without an answer keeps its turn for so long. */
 #define TURN_US INT64CONST(2000000)
@@ -107,6 +103,7 @@ static Life *unused_life(void);
 static Place *clear_place(Place *p);
 static void free_place(Place *p);
 static Place *find_place(const Life *life, const EoTarget *target);
+static bool has_home(const Life *life);
 
 /* ----- a start ----- */
 
@@ -277,6 +274,19 @@ find_place(const Life *life, const EoTarget *target)
 	return NULL;
 }
 
+static bool
+has_home(const Life *life)
+{
+	for (uint32 i = 0; i < lives->high_place; i++)
+	{
+		const Place *p = &lives->places[i];
+
+		if (p->generation != 0 && life_of(p) == life && p->place.home)
+			return true;
+	}
+	return false;
+}
+
 /* ----- the last run ----- */
 
 /*
@@ -369,17 +379,21 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 	p = find_place(life, target);
 	if (p == NULL)
 	{
-		bool		home = find_place(life, NULL) == NULL;
-
 		p = new_place(target);
 		if (p == NULL)
 			return false;
 		p->place.target = *target;
 		memcpy(p->place.life, id, EO_UUID_LEN);
-		p->place.home = home;
 		p->life = (uint32) (life - lives->lives);
 		use_place(p);
 	}
+
+	/*
+	 * A tenant, who may spoil the item of his place, must not keep a life
+	 * from the others.
+	 */
+	if (!OidIsValid(target->tenant) && !has_home(life))
+		p->place.home = true;
 	*ref = p->place.ref;
 	*open = p->place.open;
 	return true;

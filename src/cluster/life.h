@@ -37,7 +37,7 @@ typedef struct EoPlace
 	EoPlaceRef	ref;
 	uint8		life[EO_UUID_LEN];
 	EoTarget	target;			/* as its item was reached last */
-	bool		home;			/* the first of its life */
+	bool		home;			/* the first of its life that is no tenant's */
 	bool		sent;			/* a write was sent that may have created the
 								 * item */
 	bool		open;			/* the item was created by us, as we know */

@@ -66,7 +66,6 @@ typedef struct Watching
 
 static Watching watch;
 
-static void forget_others(const uint8 *digest);
 static void get_ready(void);
 static void set_timer(void);
 static void look(void);
@@ -86,7 +85,7 @@ eo_lost_watch(const EoTxClaim *claim, EoOnLost on_lost)
 {
 	Watched		w = {.ref = claim->slot,.on_lost = on_lost};
 
-	forget_others(claim->info->digest);
+	eo_lost_forget(claim->info->digest);
 	if (on_lost == EO_LOST_IGNORE)
 		return;
 	get_ready();
@@ -101,9 +100,8 @@ eo_lost_watch(const EoTxClaim *claim, EoOnLost on_lost)
 	set_timer();
 }
 
-/* An earlier claim of the session on the same key was lost: it has another one now. */
-static void
-forget_others(const uint8 *digest)
+void
+eo_lost_forget(const uint8 *digest)
 {
 	for (int i = 0; i < watch.n && watch.claims[i].of_session; i++)
 	{
@@ -201,7 +199,8 @@ look(void)
 {
 	const Watched *w = find_lost();
 
-	if (w == NULL)
+	/* A wait for standbys holds interrupts off, and still ends at a cancel. */
+	if (w == NULL || InterruptHoldoffCount > 0 || CritSectionCount > 0)
 		return;
 	if (*watch.depth > 0)
 	{

@@ -325,7 +325,8 @@ write_end(EoStore *store, const char *key, const EoSlotView *view)
 bool
 eo_settle_leads_to(const EoStore *store, const EoSlotView *view)
 {
-	return view->target.serverid == store->server->serverid ||
+	return (view->target.serverid == store->server->serverid &&
+			view->target.userid == store->server->userid) ||
 		eo_store_is_trusted(store, view->info.credentials_hash);
 }
 

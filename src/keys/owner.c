@@ -31,6 +31,7 @@
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/completion.h"
+#include "commit/lost.h"
 #include "commit/prepared.h"
 #include "commit/session.h"
 #include "commit/settle.h"
@@ -617,6 +618,7 @@ forget_claim(const EoKey *k, const char *token)
 {
 	eo_session_tokens_forget(k->store->server, k->pk, token);
 	(void) eo_slot_session_over(k->digest, token);
+	eo_lost_forget(k->digest);
 }
 
 /*

@@ -141,7 +141,7 @@ check_is_trusted(const EoStore *store, const EoTarget *target, const char *life)
 {
 	EoIdentityRef owner;
 
-	if (store->server->owned_by_superuser || eo_known_target_of_superuser(target, &owner))
+	if (store->server->trusted || eo_known_target_of_superuser(target, &owner))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

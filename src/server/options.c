@@ -325,6 +325,13 @@ load_server(ForeignServer *fs, Oid userid, bool wait)
 		find_region(s, wait);
 	read_endpoint(s, fs->options);
 	read_user_mapping(s, fs->owner);
+
+	/*
+	 * A role that may use the server can have a mapping that leads to an
+	 * account of its own.
+	 */
+	s->trusted = s->owned_by_superuser &&
+		(s->credentials != EO_CREDENTIALS_MAPPING || superuser_arg(userid));
 	MemoryContextSwitchTo(old);
 	return s;
 }

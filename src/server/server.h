@@ -30,6 +30,8 @@ typedef struct EoServer
 	Oid			serverid;
 	Oid			userid;			/* whom the mapping was looked up for */
 	bool		owned_by_superuser;
+	bool		trusted;		/* and nobody else has said whose account it
+								 * is */
 	Oid			tenant;			/* who owns it; InvalidOid: a superuser */
 	char	   *name;
 	char	   *region;			/* "": not known yet */

@@ -27,10 +27,10 @@
  * The lives of the database that this data comes from (ledger/life_rows.h) are none of
  * ours, and are never retired here.  If the item of the last one says that we have
  * retired it, an operator has decided that: then they are made a part of our history.  That is
- * believed if the item was read by a server that a superuser owns.
+ * believed if the item was read as a superuser, by a server that a superuser owns.
  *
- * The first place of a life is its home.  It is retired there before it is retired
- * elsewhere, so that of two heirs one has all of it.
+ * The first place of a life that is no tenant's is its home.  It is retired there before it is
+ * retired elsewhere, so that of two heirs one has all of it.
  *
  *-------------------------------------------------------------------------
  */
@@ -615,7 +615,7 @@ take_retired(EoLifeCheck *c, const EoAnswer *answer)
 	}
 	if (earlier)
 	{
-		bool		trusted = answer->store->server->owned_by_superuser;
+		bool		trusted = answer->store->server->trusted;
 		bool		failed;
 
 		c->watch = EO_WATCH_SILENT;
