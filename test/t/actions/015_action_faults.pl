@@ -125,12 +125,14 @@ foreach my $case (@cases)
 	# the instants that were said, which are removed
 	my %instants = map { $_ => 1 } map { s/\|([\d.]*)\n\z// && $1 ? $1 + 0 : () } $now, $again;
 	my ($expected_again, $expected_record) = ($f->{again} // $f->{answer}, $f->{record});
-	if ($fault->{error})
+	# What is too long for a reader stays so.
+	my $error = $what eq 'get: answer of two megabytes' ? qr/ID007/ : $fault->{error};
+	if ($error)
 	{
 		my $end = $fault->{applied} ? 'applied' : 'refused';
 		$expected_again = $f->{"again_$end"} // $f->{answer};
 		$expected_record = $f->{"record_$end"} // $f->{record};
-		like($now, $fault->{error}, "$what: the error");
+		like($now, $error, "$what: the error");
 	}
 	else
 	{

@@ -87,9 +87,11 @@ foreach my $case (@cases)
 	my ($function, $fault, $said) = @{$case}{qw(function fault said)};
 	my $what = "$function->{name}: $fault->{name}";
 	chomp(my ($call, $again, $record) = @{$said}{qw(call again record)});
-	if ($fault->{error})
+	# What is too long for a reader stays so.
+	my $error = $what eq 'get: answer of two megabytes' ? qr/ID007/ : $fault->{error};
+	if ($error)
 	{
-		like($call, $fault->{error}, "$what: the error");
+		like($call, $error, "$what: the error");
 		is($again, $function->{answer}, "$what: the next call, as if nothing had been");
 	}
 	else

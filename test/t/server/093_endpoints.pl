@@ -108,7 +108,7 @@ like(read_as('postgres', 'of_boss'), qr/DynamoDB answered TopSecretCode: the tex
 cmp_ok(heard(), '>', 0, 'which the listener has heard');
 $node->psql('postgres', "SET ROLE tenant; SET exactonce.allowed_endpoints = '127.0.0.1:1'", stderr => \$errors);
 like($errors, qr/cannot be changed now/, 'nobody lists an endpoint in a session');
-$node->psql('postgres', server_sql('odd', endpoint => "http://127.0.0.1.1:$port", table => 't'), stderr => \$errors);
+$node->psql('postgres', server_sql('odd', endpoint => "http://127.0.0.1.1:$port", table => 'tab'), stderr => \$errors);
 like($errors, qr/Plain http is allowed for loopback addresses only/, '127.0.0.1.1 is a name, and not loopback');
 $node->psql('postgres', "ALTER SYSTEM SET exactonce.allowed_endpoints = 'https://a.test'", stderr => \$errors);
 like($errors, qr/DETAIL:  It is not a list of host\[:port\]: /, 'what is no host is not listed');
