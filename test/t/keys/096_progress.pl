@@ -142,7 +142,7 @@ is(noted('unsealed'), "1 $first", '... and it is still there');
 
 # The claim of a session, whose commit is cancelled in its seal.
 fault(key => 'resumed', to => 'COMMITTING', do => 'stay');
-$run = start_script($node, <<SQL . say_in_script('resumed'));
+$run = start_script($node, <<SQL . halt_until('looked'));
 SELECT idem_acquire('resumed', on_commit => 'session');
 SELECT idem_extend('resumed', progress => '$first');
 BEGIN; INSERT INTO work VALUES ('resumed'); SELECT idem_complete('resumed');
@@ -156,6 +156,7 @@ cancel_commit($node);
 wait_until('the session has its claim again', sub { status_of($table, 'resumed') eq 'IN_PROGRESS' });
 is(noted('resumed'), "1 $first", '... with the note') if noted('resumed') !~ /^2/;
 release_held();
+go_on('looked');
 like(finish_script($run), qr/afterwards true/, '... and notes more under it');
 is(noted('resumed'), '2 {"mail": 1, "charge": "ch_1"}', '... after the first one');
 is($sql->("SELECT count(*) FROM work WHERE key IN ('unsealed', 'resumed')"), '0', 'nothing was committed');
