@@ -192,7 +192,7 @@ export const faults = {
     answer: () => ({ status, headers: { 'Content-Type': 'text/html' }, body: Buffer.from('<html>hello</html>') }),
   }),
   empty: () => ({ answer: (exchange, answer) => rewritten(answer, '') }),
-  big: ({ bytes = 2_000_000 }) => ({
+  big: ({ bytes = 3_000_000 }) => ({
     answer: (exchange, answer) => rewritten(answer, `{"x":"${'x'.repeat(bytes)}"}`),
   }),
   deep: () => ({

@@ -33,7 +33,7 @@ my @unseen = (
 	[ 'answer of HTML', { do => 'html' } ],
 	[ 'answer of HTML, 404', { do => 'html', status => 404 } ],
 	[ 'answer empty', { do => 'empty' } ],
-	[ 'answer of two megabytes', { do => 'big' } ],
+	[ 'answer of three megabytes', { do => 'big' } ],
 	[ 'answer nested deeply', { do => 'deep' } ],
 	[ 'answer with a name twice', { do => 'duplicate' } ],
 	[ 'answer with a NUL', { do => 'nul' } ],

@@ -126,7 +126,7 @@ foreach my $case (@cases)
 	my %instants = map { $_ => 1 } map { s/\|([\d.]*)\n\z// && $1 ? $1 + 0 : () } $now, $again;
 	my ($expected_again, $expected_record) = ($f->{again} // $f->{answer}, $f->{record});
 	# What is too long for a reader stays so.
-	my $error = $what eq 'get: answer of two megabytes' ? qr/ID007/ : $fault->{error};
+	my $error = $what eq 'get: answer of three megabytes' ? qr/ID007/ : $fault->{error};
 	if ($error)
 	{
 		my $end = $fault->{applied} ? 'applied' : 'refused';

@@ -88,7 +88,7 @@ foreach my $case (@cases)
 	my $what = "$function->{name}: $fault->{name}";
 	chomp(my ($call, $again, $record) = @{$said}{qw(call again record)});
 	# What is too long for a reader stays so.
-	my $error = $what eq 'get: answer of two megabytes' ? qr/ID007/ : $fault->{error};
+	my $error = $what eq 'get: answer of three megabytes' ? qr/ID007/ : $fault->{error};
 	if ($error)
 	{
 		like($call, $error, "$what: the error");

@@ -136,7 +136,7 @@ my @unseen = (
 	[ 'answer of HTML', 2 ],
 	[ 'answer empty', 2 ],
 	[ 'answer to another operation', 2, [ { do => 'other_operation' } ] ],
-	[ 'answer of two megabytes', 2 ],
+	[ 'answer of three megabytes', 2 ],
 	[ 'Date six minutes off', 1 ]);
 
 my $n = 0;
