@@ -199,8 +199,11 @@ look(void)
 {
 	const Watched *w = find_lost();
 
-	/* A wait for standbys holds interrupts off, and still ends at a cancel. */
-	if (w == NULL || InterruptHoldoffCount > 0 || CritSectionCount > 0)
+	/*
+	 * A wait for standbys holds interrupts off, and still ends at a cancel.
+	 * PostgreSQL itself holds them off once while it calls this.
+	 */
+	if (w == NULL || InterruptHoldoffCount > 1 || CritSectionCount > 0)
 		return;
 	if (*watch.depth > 0)
 	{
