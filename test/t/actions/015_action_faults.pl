@@ -126,7 +126,7 @@ foreach my $case (@cases)
 	my %instants = map { $_ => 1 } map { s/\|([\d.]*)\n\z// && $1 ? $1 + 0 : () } $now, $again;
 	my ($expected_again, $expected_record) = ($f->{again} // $f->{answer}, $f->{record});
 	# An answer that is too long to be read is definite, for a read and for a refused write.
-	my $error = $what =~ /^(?:get|.* what .*): answer of three megabytes$/ ? qr/ID007/ : $fault->{error};
+	my $error = $what =~ /^(?:get|consume what (?:another|the caller) has used|cancel what is canceled): answer of three megabytes$/ ? qr/ID007/ : $fault->{error};
 	if ($error)
 	{
 		my $end = $fault->{applied} ? 'applied' : 'refused';

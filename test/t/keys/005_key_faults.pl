@@ -88,7 +88,7 @@ foreach my $case (@cases)
 	my $what = "$function->{name}: $fault->{name}";
 	chomp(my ($call, $again, $record) = @{$said}{qw(call again record)});
 	# An answer that is too long to be read is definite, for a read and for a refused write.
-	my $error = $what =~ /^(?:get|.* what .*): answer of three megabytes$/ ? qr/ID007/ : $fault->{error};
+	my $error = $what =~ /^(?:get|acquire what is completed): answer of three megabytes$/ ? qr/ID007/ : $fault->{error};
 	if ($error)
 	{
 		like($call, $error, "$what: the error");
