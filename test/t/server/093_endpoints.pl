@@ -31,6 +31,9 @@ if ($child == 0)
 	POSIX::_exit(0);
 }
 close $listener;
+# Also if the test dies: prove waits for whoever has its output.
+my $test = $$;
+END { kill 'TERM', $child if defined $test && $$ == $test && $child }
 
 sub serve
 {
@@ -174,4 +177,5 @@ is(status_of('tap_endpoints', 'boss/later'), 'COMPLETED', 'until the endpoint is
 stop_without_crash($node);
 kill 'TERM', $child;
 waitpid $child, 0;
+undef $child;
 done_testing();
