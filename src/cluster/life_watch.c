@@ -85,33 +85,14 @@ static EoEntryStay stay_of_settled(const EoEntry *entry, bool own);
 EoEntries
 eo_life_watch_entries(EoWatchedKind kind)
 {
-	switch (kind)
-	{
-		case EO_WATCHED_LIVES:
-			return (EoEntries)
-			{
-				watches->watched, sizeof(Watched), MAX_WATCHED, NULL
-			};
-		case EO_WATCHED_REPORTS:
-			return (EoEntries)
-			{
-				watches->reports, sizeof(Report), MAX_REPORTS, NULL
-			};
-		case EO_WATCHED_REFUSALS:
-			return (EoEntries)
-			{
-				watches->refusals, sizeof(Refusal), MAX_REFUSALS, NULL
-			};
-		case EO_WATCHED_SETTLED:
-			return (EoEntries)
-			{
-				watches->settled, sizeof(Settled), MAX_SETTLED, stay_of_settled
-			};
-	}
-	return (EoEntries)
-	{
-		0
+	const EoEntries arrays[] = {
+		[EO_WATCHED_LIVES] = {watches->watched, sizeof(Watched), MAX_WATCHED, NULL},
+		[EO_WATCHED_REPORTS] = {watches->reports, sizeof(Report), MAX_REPORTS, NULL},
+		[EO_WATCHED_REFUSALS] = {watches->refusals, sizeof(Refusal), MAX_REFUSALS, NULL},
+		[EO_WATCHED_SETTLED] = {watches->settled, sizeof(Settled), MAX_SETTLED, stay_of_settled}
 	};
+
+	return arrays[kind];
 }
 
 static bool
