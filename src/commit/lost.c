@@ -105,7 +105,7 @@ eo_lost_forget(const uint8 *digest)
 {
 	for (int i = 0; i < watch.n && watch.claims[i].of_session; i++)
 	{
-		if (memcmp(watch.claims[i].digest, digest, EO_DIGEST_LEN) == 0)
+		if (digest == NULL || memcmp(watch.claims[i].digest, digest, EO_DIGEST_LEN) == 0)
 			watch.claims[i].on_lost = EO_LOST_IGNORE;
 	}
 }
@@ -184,13 +184,6 @@ eo_lost_ended(bool whole)
 		set_timer();
 	else
 		disable_timeout(watch.timer, false);
-}
-
-void
-eo_lost_forget_session(void)
-{
-	for (int i = 0; i < watch.n && watch.claims[i].of_session; i++)
-		watch.claims[i].on_lost = EO_LOST_IGNORE;
 }
 
 /* The handler of the timer. */

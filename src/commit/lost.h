@@ -37,11 +37,11 @@ extern void eo_lost_watch(const EoTxClaim *claim, EoOnLost on_lost);
  */
 extern void eo_lost_ended(bool whole);
 
-/* The session has given up its claim on this key, or has a new one. */
+/*
+ * The session has given up its claim on this key, or has a new one.  NULL: it gives up all that it
+ * holds, or is another client's from now on.
+ */
 extern void eo_lost_forget(const uint8 *digest);
-
-/* The session gives up what it holds, or is another client's from now on. */
-extern void eo_lost_forget_session(void);
 
 /* A statement of the client begins: raise if a claim is lost, and nobody has been told. */
 extern void eo_lost_check(void);

@@ -194,5 +194,5 @@ eo_session_claims_end(void)
 {
 	if (expected)
 		eo_slot_end_session(MyProcPid);
-	eo_lost_forget_session();
+	eo_lost_forget(NULL);
 }
