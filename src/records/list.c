@@ -43,7 +43,7 @@ put_projection(EoBuf *body, const char *const *names, size_t nnames)
 	return n;
 }
 
-/* Append the names that stand for what put_projection() has asked for. */
+/* Append what stands for the names in a projection or a condition. */
 static void
 put_names(EoBuf *body, const char *const *names, size_t nnames)
 {
@@ -169,7 +169,7 @@ eo_list_put_delete(EoBuf *body, const EoItemKey *key, const char *table, const c
 	eo_buf_adds(body, ",\"ReturnConsumedCapacity\":\"TOTAL\",\"ConditionExpression\":\"");
 	for (size_t i = 0; i < nnames; i++)
 	{
-		if (names[i] == NULL)
+		if (names[i] == NULL || !is_first(names, i))
 			continue;
 		if (eo_json_get(item, names[i]) != NULL)
 			eo_buf_addf(body, "%s#a%d = :a%d", between, (int) i, (int) i);
@@ -177,19 +177,13 @@ eo_list_put_delete(EoBuf *body, const EoItemKey *key, const char *table, const c
 			eo_buf_addf(body, "%sattribute_not_exists(#a%d)", between, (int) i);
 		between = " AND ";
 	}
-	between = "\",\"ExpressionAttributeNames\":{";
-	for (size_t i = 0; i < nnames; i++)
-	{
-		if (names[i] == NULL)
-			continue;
-		eo_buf_addf(body, "%s\"#a%d\":", between, (int) i);
-		eo_json_put_string(body, names[i], strlen(names[i]));
-		between = ",";
-	}
+	eo_buf_adds(body, "\",\"ExpressionAttributeNames\":{");
+	put_names(body, names, nnames);
 	between = "},\"ExpressionAttributeValues\":{";
 	for (size_t i = 0; i < nnames; i++)
 	{
-		EoJsonValue *value = names[i] != NULL ? eo_json_get(item, names[i]) : NULL;
+		EoJsonValue *value = names[i] != NULL && is_first(names, i) ?
+		eo_json_get(item, names[i]) : NULL;
 
 		if (value == NULL)
 			continue;
