@@ -539,7 +539,7 @@ describe_reasons(const EoAnswer *answer, const EoTransactItems *actions)
 
 		if (code == NULL)
 			continue;
-		code = eo_reply_code_told(code, answer->call.client->codes_only);
+		code = eo_reply_code_told(code, answer->call.client->tenant != 0);
 		if (told++ >= MAX_TOLD)
 			more++;
 		else if (!in_place)

@@ -323,7 +323,7 @@ take_refusal(EoBundle *bundle, const char *code)
 	ereport(LOG,
 			(errmsg("exactonce: server \"%s\" does not accept several keys in a request; each is written by itself for an hour",
 					server->name),
-			 errdetail_internal("%s", eo_reply_code_told(code, bundle->store->client.codes_only)),
+			 errdetail_internal("%s", eo_reply_code_told(code, bundle->store->client.tenant != 0)),
 			 errhint("Allow dynamodb:PartiQLInsert and dynamodb:PartiQLUpdate on the table, or set the server's option batch_requests to off."),
 			 errhidestmt(true)));
 }

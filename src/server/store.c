@@ -172,7 +172,6 @@ eo_store_create(EoServer *server)
 	c->endpoint.ca_file = server->ca_file;
 	c->endpoint.plain_http = server->plain_http;
 	c->endpoint.remote_only = server->remote_only;
-	c->codes_only = !server->owned_by_superuser;
 	c->endpoint.connect_timeout_ms = server->connect_timeout_ms;
 	c->host = server->host;
 	c->region = server->region;

@@ -382,7 +382,7 @@ take_reply(EoCall *call)
 	call->error.code[0] = '\0';
 	call->error.puzzling = false;
 	memcpy(call->error.message, reply->message, sizeof(call->error.message));
-	if (call->client->codes_only)
+	if (call->client->tenant != 0)
 		call->error.request_id[0] = '\0';
 	else
 		memcpy(call->error.request_id, reply->request_id, sizeof(call->error.request_id));
@@ -479,7 +479,7 @@ take_answer(EoCall *call, int64_t steady_us)
 		call->reasons = eo_json_get(root, "CancellationReasons");
 		class = eo_reply_classify_reasons(call->reasons, (size_t) call->nactions);
 	}
-	if (call->client->codes_only && reply->http_status != 200)
+	if (call->client->tenant != 0 && reply->http_status != 200)
 		eo_reply_keep_code(&call->error);
 	refused = class.status == EO_CONDITION_FAILED;
 	if (class.status == EO_OK || refused)

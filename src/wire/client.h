@@ -101,12 +101,12 @@ struct EoClient
 								 * its next call has so much less time */
 	int			max_attempts;
 	bool		return_capacity;	/* ask what each request takes */
-	bool		codes_only;		/* keep nothing of the service's errors but a
-								 * code that DynamoDB is known to have */
 	bool		no_retries;		/* for a caller with a pace of its own: not
 								 * even of a refused connection */
 	uint32_t	tenant;			/* OID of the role that owns the server; 0: a
-								 * superuser does */
+								 * superuser does.  Of the errors of a
+								 * tenant's service nothing is kept but a code
+								 * that DynamoDB is known to have */
 	const EoCircuit *circuit;	/* NULL: all calls are made */
 	bool		insists;		/* calls are made while the circuit is open */
 

@@ -42,7 +42,7 @@ extern void eo_reply_read_reason(EoJsonValue *reason, EoError *error);
 
 /*
  * An endpoint may be anything, and what it says is not for whoever has named it: see
- * EoClient.codes_only.  The first leaves of an error's texts what may be told.  The second
+ * EoClient.tenant.  The first leaves of an error's texts what may be told.  The second
  * returns the code of an error or of a reason as it may be told: if known_only, only one that
  * the service is known to have.
  */

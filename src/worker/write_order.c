@@ -600,7 +600,7 @@ eo_write_order_refused(EoWorkerJob *job, const EoAnswer *answer)
 
 	if (reason != NULL)
 		eo_reply_read_reason(reason, &error);
-	if (reason != NULL && answer->call.client->codes_only)
+	if (reason != NULL && answer->call.client->tenant != 0)
 		eo_reply_keep_code(&error);
 	for_good = is_for_good(answer, error.code);
 

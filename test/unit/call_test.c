@@ -490,14 +490,14 @@ test_long_answers(void)
 
 /* Endpoints whose texts are not told. */
 static void
-test_codes_only(void)
+test_tenant(void)
 {
 	EoError		e;
 	Scripted	known[] = {REFUSED(FAILED("AccessDeniedException"))};
 	Scripted	odd[] = {REFUSED(FAILED("TopSecret"))};
 	Scripted	none[] = {REFUSED("{\"message\":\"secret\"}"), OK_REPLY};
 
-	client.codes_only = true;
+	client.tenant = 1;
 	client.max_attempts = 1;
 	e = run(EO_GET_ITEM, known);
 	is_string(e.code, "AccessDeniedException", "a code of DynamoDB is told");
@@ -508,7 +508,7 @@ test_codes_only(void)
 	is_string(e.message, "", "nor its text");
 	e = run(EO_GET_ITEM, none);
 	is_string(e.message, "HTTP status 400", "without a code the status is told");
-	client.codes_only = false;
+	client.tenant = 0;
 	client.max_attempts = 4;
 }
 
@@ -535,7 +535,7 @@ main(void)
 	test_clock();
 	test_credentials();
 	test_long_answers();
-	test_codes_only();
+	test_tenant();
 	eo_sigv4_free(client.signer);
 	return done();
 }
