@@ -14,7 +14,7 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { Child, HarnessError, freePort, tail, until } from './util.mjs';
+import { Child, EngineProcess, HarnessError, freePort, tail, until } from './util.mjs';
 
 const run = promisify(execFile);
 const here = import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname);
@@ -105,22 +105,17 @@ function answers(port) {
   });
 }
 
-export class Engine {
+export class Engine extends EngineProcess {
   // dir is a throwaway folder for data, log and temporary files. With inMemory writes
   // are about three times as fast, but a stop loses the data.
   constructor(dir, { inMemory = false } = {}) {
+    super();
     this.dir = dir;
     this.inMemory = inMemory;
     this.data = path.join(dir, 'data');
     this.log = path.join(dir, 'engine.log');
-    this.child = null;
-    this.port = 0;
     mkdirSync(this.data, { recursive: true });
     mkdirSync(path.join(dir, 'tmp'), { recursive: true });
-  }
-
-  get url() {
-    return `http://127.0.0.1:${this.port}`;
   }
 
   // The first start chooses a port, and later starts use it again.
@@ -169,22 +164,5 @@ export class Engine {
       await child.end('SIGKILL');
       throw new HarnessError(`${error.message}\n${tail(this.log)}`);
     }
-  }
-
-  async stop() {
-    this.child?.kill('SIGCONT');
-    await this.child?.end('SIGTERM', 'SIGKILL');
-  }
-
-  pause() {
-    this.child?.kill('SIGSTOP');
-  }
-
-  resume() {
-    this.child?.kill('SIGCONT');
-  }
-
-  killNow() {
-    this.child?.kill('SIGKILL');
   }
 }

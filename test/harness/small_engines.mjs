@@ -9,7 +9,7 @@
 import { accessSync, constants } from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { Child, HarnessError, freePort, tail, until } from './util.mjs';
+import { Child, EngineProcess, HarnessError, freePort, tail, until } from './util.mjs';
 
 const here = import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname);
 const modules = path.join(here, '../interop/node_modules');
@@ -43,20 +43,14 @@ function answers(port) {
   });
 }
 
-// Has the methods of Engine.
-export class SmallEngine {
+export class SmallEngine extends EngineProcess {
   // dir is a throwaway folder.  With inMemory, and with dynalite, a stop loses the data.
   constructor(name, dir, { inMemory = false } = {}) {
+    super();
     this.name = name;
     this.dir = dir;
     this.data = inMemory ? null : path.join(dir, 'data.db');
     this.log = path.join(dir, 'engine.log');
-    this.child = null;
-    this.port = 0;
-  }
-
-  get url() {
-    return `http://127.0.0.1:${this.port}`;
   }
 
   // The first start chooses a port, and later starts use it again.
@@ -69,22 +63,5 @@ export class SmallEngine {
       if (!this.child.running) throw new HarnessError(`${this.name} ended (${this.child.code})\n${tail(this.log)}`);
       return answers(this.port);
     });
-  }
-
-  async stop() {
-    this.child?.kill('SIGCONT');
-    await this.child?.end('SIGTERM', 'SIGKILL');
-  }
-
-  pause() {
-    this.child?.kill('SIGSTOP');
-  }
-
-  resume() {
-    this.child?.kill('SIGCONT');
-  }
-
-  killNow() {
-    this.child?.kill('SIGKILL');
   }
 }

@@ -86,3 +86,30 @@ export class Child {
     }
   }
 }
+
+// An engine on a port of this machine: child is its process once it was started.
+export class EngineProcess {
+  child = null;
+  port = 0;
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async stop() {
+    this.child?.kill('SIGCONT');
+    await this.child?.end('SIGTERM', 'SIGKILL');
+  }
+
+  pause() {
+    this.child?.kill('SIGSTOP');
+  }
+
+  resume() {
+    this.child?.kill('SIGCONT');
+  }
+
+  killNow() {
+    this.child?.kill('SIGKILL');
+  }
+}
