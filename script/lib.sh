@@ -80,10 +80,12 @@ can_fuzz() {
         clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - 2>/dev/null
 }
 
-# DynamoDB Local needs Java, and so does its stand-in's place where there is no dynoxide.
+# Only DynamoDB Local needs Java.  It takes the place of dynoxide on machines for which there is none.
 needs_java() {
-    [ "${EO_ENGINE:-}" = dynalite ] || [ "${EO_ENGINE:-}" = dynoxide ] && [ "$(uname -m)" = x86_64 ] && return 1
-    return 0
+    case ${EO_ENGINE:-} in
+        dynalite) return 1 ;;
+        dynoxide) [ "$(uname -m)" != x86_64 ] ;;
+    esac
 }
 
 # An extension that is installed already needs less: the harness compiles small programs.  So does
