@@ -254,11 +254,14 @@ become_completed('no slot is named any more', 'logical');
 
 $sql->("SELECT pg_drop_replication_slot('logical')");
 configure(max_slot_wal_keep_size => '1MB', 'exactonce.synchronized_standby_slots' => 'second');
+# The standby's own slot stays: each time the standby has all before the checkpoint.
 wait_until('a slot whose WAL is gone: it is invalidated', sub {
 	$sql->('SELECT pg_switch_wal()');
 	$sql->('CREATE TABLE IF NOT EXISTS filler (); DROP TABLE filler');
+	$node->wait_for_catchup($standby, 'flush');
 	$sql->('CHECKPOINT');
 	check('standby slots') =~ /^failure\|replication slot "second" is invalidated/ });
+configure(max_slot_wal_keep_size => '-1');
 $sql->(completing('invalidated'));
 wait_until('a slot whose WAL is gone: completions wait', sub { check('standby slots') =~ /; completions wait since / });
 are_held_back('a slot whose WAL is gone', 'invalidated');
@@ -288,7 +291,7 @@ SKIP:
 	configure(synchronized_standby_slots => '');
 }
 
-configure('exactonce.synchronized_standby_slots' => '', max_slot_wal_keep_size => '-1');
+configure('exactonce.synchronized_standby_slots' => '');
 $sql->(completing('empty'));
 become_completed('no slot is named', 'empty');
 
