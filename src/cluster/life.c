@@ -20,12 +20,17 @@
  * run of the server knows which lives it may retire at once, and at which beat they
  * were.  That counts only because the file proves that it is of this very directory.
  *
- * The nonces of a life are noted before they are sent, and belong to the life and not
- * to a place: two endpoints may lead to the same table.  The beats that go on from one
+ * The nonces of a life are noted before they are sent, and are looked for in all its places:
+ * two endpoints may lead to the same table.  The beats that go on from one
  * beat of a place are copies of one beat, of which DynamoDB applies one at most.  They
  * share a nonce, and with it the instant of the first, because it may be that one that is
  * applied.  So in an outage of any length a place needs one nonce.  A nonce stands only for
  * the beats that were sent with it: who can write the item can write any number beside it.
+ *
+ * The nonce that an item bears is one of the last two of the place that wrote it.  For that
+ * write took the item from the beat that it went on from to its present one, and no place has seen
+ * one between them.  Only a nonce that goes on from the present beat can be newer, because
+ * eo_life_sending() takes none that goes on from less than the place has seen.
  *
  * The lock of the claim table covers all of this, but for the runs of the server (runs.c), which
  * lie behind the lives.
@@ -47,8 +52,8 @@
 /* A process that has ended without an answer keeps its turn for so long. */
 #define TURN_US INT64CONST(2000000)
 
-/* Writes of a life's items that may be under way, or whose replies were lost. */
-#define MAX_NONCES 128
+/* The nonces of a place that are kept: twice what its item may bear. */
+#define MAX_NONCES 4
 
 typedef enum Status
 {
@@ -62,7 +67,6 @@ typedef struct Nonce
 {
 	uint64		nonce;
 	int64		sent_us;		/* of the first copy; 0: free */
-	uint64		place;			/* its generation */
 	int64		seen_beat;		/* that the copies go on from */
 	int64		sent_beat;		/* the highest number of a copy */
 	uint32		copies;			/* that may have been applied */
@@ -74,7 +78,6 @@ typedef struct Life
 	Oid			dboid;
 	bool		this_run;
 	EoLife		life;
-	Nonce		nonces[MAX_NONCES];
 } Life;
 
 typedef struct Place
@@ -83,6 +86,7 @@ typedef struct Place
 	uint64		generation;		/* 0: unused */
 	uint32		life;			/* index */
 	int64		turn_until_us;	/* monotonic: a process writes the item */
+	Nonce		nonces[MAX_NONCES]; /* of its last writes */
 	EoPlace		place;
 } Place;
 
@@ -419,11 +423,7 @@ eo_life_leave_place(EoPlaceRef ref)
 	if (p == NULL || p->place.open)
 		return;
 	for (int i = 0; i < MAX_NONCES; i++)
-	{
-		const Nonce *n = &life_of(p)->nonces[i];
-
-		in_doubt |= n->sent_us > 0 && n->place == p->generation;
-	}
+		in_doubt |= p->nonces[i].sent_us > 0;
 	if (!in_doubt)
 		free_place(p);
 }
@@ -468,27 +468,27 @@ eo_life_lease_age_us(EoPlaceRef ref)
 
 /* A place for a nonce: a free one, or that of the oldest. */
 static Nonce *
-oldest_nonce(Life *life)
+oldest_nonce(Place *p)
 {
-	Nonce	   *oldest = &life->nonces[0];
+	Nonce	   *oldest = &p->nonces[0];
 
 	for (int i = 1; i < MAX_NONCES; i++)
 	{
-		if (life->nonces[i].sent_us < oldest->sent_us)
-			oldest = &life->nonces[i];
+		if (p->nonces[i].sent_us < oldest->sent_us)
+			oldest = &p->nonces[i];
 	}
 	return oldest;
 }
 
-/* The nonce of the beat of a place that goes on from this one; NULL: none was sent. */
+/* The nonce of the beat that goes on from this one; NULL: none was sent. */
 static Nonce *
-find_nonce(Life *life, const Place *p, int64 seen_beat)
+find_nonce(Place *p, int64 seen_beat)
 {
 	for (int i = 0; i < MAX_NONCES; i++)
 	{
-		Nonce	   *n = &life->nonces[i];
+		Nonce	   *n = &p->nonces[i];
 
-		if (n->sent_us > 0 && n->place == p->generation && n->seen_beat == seen_beat)
+		if (n->sent_us > 0 && n->seen_beat == seen_beat)
 			return n;
 	}
 	return NULL;
@@ -501,15 +501,14 @@ eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce, int6
 	Place	   *p = place_of(ref);
 	Nonce	   *n;
 
-	if (p == NULL)
+	if (p == NULL || seen_beat < p->place.beat)
 		return false;
-	n = find_nonce(life_of(p), p, seen_beat);
+	n = find_nonce(p, seen_beat);
 	if (n == NULL)
 	{
-		n = oldest_nonce(life_of(p));
+		n = oldest_nonce(p);
 		n->nonce = *nonce;
 		n->sent_us = *sent_us;
-		n->place = p->generation;
 		n->seen_beat = seen_beat;
 		n->sent_beat = 0;
 		n->copies = 0;
@@ -531,7 +530,7 @@ eo_life_not_sent(EoPlaceRef ref, uint64 nonce)
 
 	for (int i = 0; i < MAX_NONCES && p != NULL; i++)
 	{
-		Nonce	   *n = &life_of(p)->nonces[i];
+		Nonce	   *n = &p->nonces[i];
 
 		if (n->nonce == nonce && n->sent_us > 0 && --n->copies == 0)
 			n->sent_us = 0;
@@ -542,13 +541,15 @@ bool
 eo_life_sent(EoPlaceRef ref, uint64 nonce, int64 beat, int64 *sent_us)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	const Place *p = place_of(ref);
+	const Place *asked = place_of(ref);
 
-	for (int i = 0; i < MAX_NONCES && p != NULL; i++)
+	for (uint32 i = 0; asked != NULL && i < lives->high_place * MAX_NONCES; i++)
 	{
-		const Nonce *n = &life_of(p)->nonces[i];
+		const Place *p = &lives->places[i / MAX_NONCES];
+		const Nonce *n = &p->nonces[i % MAX_NONCES];
 
-		if (n->nonce != nonce || n->sent_us <= 0 ||
+		if (p->generation == 0 || p->life != asked->life || n->nonce != nonce ||
+			n->sent_us <= 0 ||
 			(beat >= 0 && (beat <= n->seen_beat || beat > n->sent_beat)))
 			continue;
 		*sent_us = n->sent_us;

@@ -43,15 +43,13 @@ typedef struct EoPlace
 	bool		open;			/* the item was created by us, as we know */
 	bool		retired;		/* the heir has taken over here */
 	int64		beat;			/* of the item, as far as is known */
-	int64		sent_beat;		/* the highest that was sent; of a copy: by
-								 * its last write */
+	int64		sent_beat;		/* the highest that was sent */
 	int64		confirmed_us;	/* steady clock: when the last confirmed beat
 								 * was sent */
 	int64		scan_due_us;	/* monotonic: the scan that is owed, see
 								 * looks.h; 0: none is */
 	int64		owed_us;		/* and when a look last made way for it */
-	int64		sent_us;		/* of a copy: when its last write was sent */
-	uint64		sent_nonce;		/* the same: with this nonce */
+	uint64		sent_nonce;		/* of a copy: by its last write */
 } EoPlace;
 
 /* ---- this start of the server ---- */
@@ -89,11 +87,11 @@ extern bool eo_life_place_info(EoPlaceRef ref, EoPlace *place);
 extern int64 eo_life_lease_age_us(EoPlaceRef ref);
 
 /*
- * Note a nonce of the place's life before it is sent, with the beat that it goes with and the
- * one that this goes on from; say that it was not sent after all; and ask whether a nonce was
- * noted with such a beat (negative: any), and when.  If another copy of the beat may be under
- * way its nonce is to be used: then *nonce and *sent_us are those of the first copy.  Without a
- * place (false) nothing may be sent.
+ * Note a nonce of a place before it is sent, with the beat that it goes with and the one that this
+ * goes on from; say that it was not sent after all; and ask whether a nonce was noted for any
+ * place of that life with such a beat (negative: any), and when.  If another copy of the beat
+ * may be under way its nonce is to be used: then *nonce and *sent_us are those of the first copy.
+ * False: nothing may be sent, because the place is gone, or has seen a later beat than this one.
  */
 extern bool eo_life_sending(EoPlaceRef ref, int64 seen_beat, int64 beat, uint64 *nonce,
 							int64 *sent_us);

@@ -271,6 +271,7 @@ eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *an
 	char		nonce_text[24];
 	char		system[24];
 	uint64		nonce;
+	int64		sent_us;
 
 	if (verb != EO_LIFE_CLOSE)
 	{
@@ -286,9 +287,8 @@ eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *an
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a nonce: no random numbers")));
 	eo_hex_put_uuid(place->life, id);
-	place->sent_beat = w.beat;
-	place->sent_us = eo_clock_steady_us();
-	if (!eo_life_sending(place->ref, place->beat, w.beat, &nonce, &place->sent_us))
+	sent_us = eo_clock_steady_us();
+	if (!eo_life_sending(place->ref, place->beat, w.beat, &nonce, &sent_us))
 		return NULL;
 	place->sent_nonce = nonce;
 	snprintf(nonce_text, sizeof(nonce_text), UINT64_FORMAT, nonce);
@@ -341,12 +341,5 @@ shows_own_beat(const EoPlace *place, const EoLifeItem *item, int64 *sent_us)
 
 	if (item->state != EO_LIFE_OPEN || item->nonce == NULL || item->beat <= place->beat)
 		return false;
-
-	/*
-	 * The copy of the place knows what this very write has sent, although
-	 * newer nonces may have taken its entry.
-	 */
-	*sent_us = place->sent_us;
-	return (nonce == place->sent_nonce && item->beat == place->sent_beat) ||
-		eo_life_sent(place->ref, nonce, item->beat, sent_us);
+	return eo_life_sent(place->ref, nonce, item->beat, sent_us);
 }

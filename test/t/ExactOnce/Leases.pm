@@ -8,7 +8,7 @@ use Exporter 'import';
 use ExactOnce;
 
 our @EXPORT = qw(
-  sql_of errors_of complete start_open worked life_of life_item lease_runs_out change_life_item);
+  sql_of errors_of complete complete_thousand start_open worked life_of life_item lease_runs_out change_life_item);
 
 sub sql_of
 {
@@ -31,6 +31,13 @@ sub complete
 	my ($node, $key, $database) = @_;
 	return errors_of($node, "BEGIN; INSERT INTO work VALUES ('$key'); SELECT idem_acquire('$key');"
 		  . " SELECT idem_complete('$key'); COMMIT", $database);
+}
+
+# Completes a thousand keys in twenty transactions, as somebody whom nobody should disturb.
+sub complete_thousand
+{
+	my ($node, $database) = @_;
+	return errors_of($node, join('', map { "SELECT count(idem_once('$_ ' || i)) FROM generate_series(1, 50) i;\n" } 1 .. 20), $database);
 }
 
 # The same in a session that waits before its COMMIT until it is told the key.

@@ -1,5 +1,5 @@
-# Leases of tables and key prefixes: the servers of one role leave room for those of others, and
-# a lease that is refused takes none.
+# Leases of tables and key prefixes: the servers of one role leave room for those of others, a lease
+# that is refused takes none, and however many there are, each knows its own beats.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -33,11 +33,16 @@ sub claim
 }
 
 # The same server with one key_prefix after the other, each of which is used.
-sub use_prefixes
+sub start_prefixes
 {
 	my ($server, @prefixes) = @_;
-	return run_script($node, "SET ROLE flood;\n" . join '', map {
+	return start_script($node, "SET ROLE flood;\n" . join '', map {
 		"ALTER SERVER $server OPTIONS (SET key_prefix '$_/');\n" . claim($server) } @prefixes);
+}
+
+sub use_prefixes
+{
+	return finish_script(start_prefixes(@_));
 }
 
 sub places_of
@@ -64,9 +69,28 @@ is(sql_of($node, "SELECT idem_drain('@{[ paced('60 s') ]}')"), 0, 'the database 
 is(places_of('flood'), 0, '... which gives the room back');
 sql_of($node, 'SELECT idem_drain(NULL)');
 
+# ----- a beat whose reply is lost, beside many leases --------------------------------------
+
+is(errors_of($node, claim('exactonce')), '', 'a life begins');
+my $life = life_of($node);
+fault(key => "ORIGIN#$life", do => 'lose');
+fault(key => "ORIGIN#$life", nth => 2, do => 'drop', times => 0);
+await_request(key => "ORIGIN#$life", n => 2);
+$said = use_prefixes('flood', map { "p$_" } 1 .. 200);
+like($said, qr/\A(?:acquired\n){200}\z/, 'meanwhile two hundred leases begin');
+reset_proxy();
+# The same item by another address.
+sql_of($node, server_sql('around', endpoint => relay(), table => $table));
+is(errors_of($node, "SELECT idem_once('around', server => 'around')"), '', 'who reaches the table in another way knows the beat');
+await_request(key => "ORIGIN#$life", n => 2);
+is(errors_of($node, "SELECT idem_once('again')"), '', 'and so does whoever sends it again');
+is(life_of($node), $life, 'the life goes on');
+
 # ----- a thousand prefixes ---------------------------------------------------------------
 
-$said = use_prefixes('flood', map { "p$_" } 1 .. 1000);
+my $flood = start_prefixes('flood', map { "p$_" } 201 .. 1000);
+is(complete_thousand($node, 'other'), '', 'meanwhile another database completes a thousand keys');
+$said .= finish_script($flood);
 my $given = () = $said =~ /^acquired$/mg;
 cmp_ok($given, '<', 500, "a role that uses a thousand prefixes has $given");
 is(places_of('flood'), $given, '... as exactonce_room says');
