@@ -69,7 +69,7 @@ static struct
 	Beating		beating[EO_MAX_PLACES]; /* by the index of the place */
 	int64		due_us;			/* the next beat; one may be due before the
 								 * tables can be looked at */
-	int64		noted_us;
+	int64		noted_us;		/* steady clock */
 	uint8		life[EO_UUID_LEN];	/* the current life at the last look */
 	bool		has_life;
 	uint8		closing[EO_UUID_LEN];	/* the life that is being closed */
@@ -130,7 +130,7 @@ eo_own_life_enter(void)
 	 * The worker before this one may have ended long after it noted a beat:
 	 * note one at once.
 	 */
-	own.noted_us = eo_clock_monotonic_us() - NOTE_US;
+	own.noted_us = eo_clock_steady_us() - NOTE_US;
 	return true;
 }
 
@@ -310,6 +310,9 @@ put_note(void *arg)
  * can.  That loses nothing that "near" needs: a note names the present interval when it is
  * written, so whatever data has it goes as far as that.  A late one only makes data
  * look older than it is, and then an operator decides.
+ *
+ * So a note is due by the clock that numbers the beats, which goes on while the machine is
+ * suspended, and as soon as there is an item, however long the life had none.
  */
 static void
 note_beat(void)
@@ -317,11 +320,11 @@ note_beat(void)
 	uint32		cursor = 0;
 	EoPlace		place;
 
-	if (eo_clock_monotonic_us() - own.noted_us < eo_guc_hurried_us(NOTE_US))
+	if (eo_clock_steady_us() - own.noted_us < eo_guc_hurried_us(NOTE_US))
 		return;
-	if (!eo_life_walk_places(MyDatabaseId, true, &cursor, &place) ||
+	if (eo_life_walk_places(MyDatabaseId, true, &cursor, &place) &&
 		eo_lock_limit_run(EO_LOCKS_LIVES, put_note, NULL))
-		own.noted_us = eo_clock_monotonic_us();
+		own.noted_us = eo_clock_steady_us();
 }
 
 static Beating *
@@ -573,8 +576,9 @@ close_place(EoPlace *place, int64 deadline_us)
 	{
 		EoAnswer   *answer = eo_lives_prepare(t->store, place, EO_LIFE_CLOSE, NULL);
 
+		/* A beat was confirmed just now. */
 		if (answer == NULL)
-			return false;
+			continue;
 		(void) eo_answer_run_until(answer, deadline_us);
 		closed = answer->exists && eo_life_store_item(answer)->state == EO_LIFE_CLOSED;
 		ours = answer->outcome != EO_FAILED_CALL && (closed || eo_lives_take(place, answer));

@@ -69,7 +69,16 @@ foreach my $lie (@lies)
 my $life = life_of($node);
 $node->backup('old');
 my $beat = life_item($table, $life)->{beat};
+sql_of($node, 'CREATE DATABASE late');
+sql_of($node, 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', table => $table, key_prefix => 'late/'), 'late');
+fault(key => 'ORIGIN#late/', do => 'answer', status => 400, code => 'AccessDeniedException', times => 0);
+like(errors_of($node, "SELECT idem_once('refused')", 'late'), qr/ID007/, 'the life of another database has no item');
 wait_until('the original goes on for long', sub { life_item($table, $life)->{beat} > $beat + 40 });
+reset_proxy();
+sql_of($node, "SELECT idem_once('admitted')", 'late');
+settled($node, 'late');
+cmp_ok(sql_of($node, "SELECT beat - noted_beat FROM exactonce_lives WHERE state = 'open'", 'late'), '<', 13,
+	'when that has one at last, its row says how far it is');
 fault(to => 'COMPLETED', do => 'drop', times => 0);
 is(complete($node, 'late'), '', 'the original commits what the copy has not');
 $node->stop('immediate');
