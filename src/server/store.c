@@ -253,9 +253,18 @@ eo_store_is_trusted(const EoStore *store, const uint8 *credentials_hash)
 void
 eo_store_check_account(const EoStore *store, const EoStore *holder, const char *key)
 {
-	if (holder->server->serverid == store->server->serverid ||
+	bool		one_server = holder->server->serverid == store->server->serverid;
+
+	if ((one_server && holder->server->userid == store->server->userid) ||
 		eo_store_is_trusted(store, holder->credentials_hash))
 		return;
+	if (one_server)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot use key \"%s\" on server \"%s\" by two roles in one transaction",
+						eo_text_key_shown(key), store->server->name),
+				 errdetail("They have other credentials, which may be of another account."),
+				 errhint("Use a transaction for each role, or one user mapping for both.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("cannot use key \"%s\" on servers \"%s\" and \"%s\" in one transaction",
