@@ -54,6 +54,7 @@ typedef struct Database
 								 * no session waits for it */
 	bool		drained;		/* new claims are barred */
 	bool		wants_life;		/* a session waits for a life, see lives.h */
+	bool		prepared_known; /* rows of prepared transactions have slots */
 	bool		leave;			/* its worker is to go */
 	int64		started_us;		/* monotonic: when a worker was last started */
 	int64		restart_us;		/* the pause before its next start */
@@ -316,6 +317,25 @@ eo_database_want_life(Oid dboid)
 		return;
 	db->wants_life = true;
 	eo_database_wake_worker(dboid);
+}
+
+void
+eo_database_set_prepared_known(Oid dboid)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
+
+	if (db != NULL)
+		db->prepared_known = true;
+}
+
+bool
+eo_database_is_prepared_known(Oid dboid)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Database *db = find(dboid);
+
+	return db != NULL && db->prepared_known;
 }
 
 bool

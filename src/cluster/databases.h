@@ -70,6 +70,13 @@ extern bool eo_database_is_drained(Oid dboid);
 extern void eo_database_want_life(Oid dboid);
 extern bool eo_database_wants_life(Oid dboid);
 
+/*
+ * Note that all rows of prepared transactions of the database have slots; and ask whether that was
+ * noted since the start of the server.  If its entry has made way, the next worker notes it again.
+ */
+extern void eo_database_set_prepared_known(Oid dboid);
+extern bool eo_database_is_prepared_known(Oid dboid);
+
 /* Why its worker cannot write, and since when; false: it can, as far as is known. */
 extern bool eo_database_failure(Oid dboid, EoError *error, TimestampTz *since);
 

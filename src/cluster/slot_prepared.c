@@ -29,17 +29,10 @@
 #include "port/atomics.h"
 #include "wire/clock.h"
 
-typedef struct Shared
-{
-	pg_atomic_uint32 signals;
-	Oid			complete[EO_MAX_DATABASES]; /* the claim table's lock covers
-											 * it */
-} Shared;
-
-static Shared *shared;
+static pg_atomic_uint32 * signals;
 
 const EoMemory eo_slot_prepared_memory = {
-	"exactonce prepared", sizeof(Shared), (void **) &shared, NULL
+	"exactonce prepared", sizeof(pg_atomic_uint32), (void **) &signals, NULL
 };
 
 void
@@ -72,7 +65,7 @@ eo_slot_prepared_begin(EoSlotRef ref, uint64 xid)
 	}
 	if (slot->info.state == EO_SLOT_TO_JUDGE)
 		eo_slot_enter_state(slot, EO_SLOT_SEALING);
-	pg_atomic_fetch_add_u32(&shared->signals, 1);
+	pg_atomic_fetch_add_u32(signals, 1);
 	eo_database_wake_worker(eo_claim_table_database(slot));
 }
 
@@ -94,44 +87,14 @@ eo_slot_prepared_end(EoSlotRef ref)
 void
 eo_slot_prepared_signal(Oid dboid)
 {
-	pg_atomic_fetch_add_u32(&shared->signals, 1);
+	pg_atomic_fetch_add_u32(signals, 1);
 	eo_database_wake(dboid);
 }
 
 uint32
 eo_slot_prepared_signals(void)
 {
-	return pg_atomic_read_u32(&shared->signals);
-}
-
-/* The entry of a database, or the first that is free; NULL: there is none. */
-static Oid *
-complete_entry(Oid dboid)
-{
-	Oid		   *entry = shared->complete;
-
-	while (entry < shared->complete + EO_MAX_DATABASES && OidIsValid(*entry) && *entry != dboid)
-		entry++;
-	return entry < shared->complete + EO_MAX_DATABASES ? entry : NULL;
-}
-
-void
-eo_slot_prepared_set_complete(Oid dboid)
-{
-	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	Oid		   *entry = complete_entry(dboid);
-
-	if (entry != NULL)
-		*entry = dboid;
-}
-
-bool
-eo_slot_prepared_is_complete(Oid dboid)
-{
-	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	const Oid  *entry = complete_entry(dboid);
-
-	return entry != NULL && *entry == dboid;
+	return pg_atomic_read_u32(signals);
 }
 
 bool

@@ -43,13 +43,6 @@ extern void eo_slot_prepared_signal(Oid dboid);
 /* A number that changes with each of these calls, and with each claim that begins to wait. */
 extern uint32 eo_slot_prepared_signals(void);
 
-/*
- * Note that all rows of prepared transactions of a database have slots, in this run of the
- * server; and ask whether that was noted.
- */
-extern void eo_slot_prepared_set_complete(Oid dboid);
-extern bool eo_slot_prepared_is_complete(Oid dboid);
-
 /* Show the next claim of a database that waits, from *cursor on. */
 extern bool eo_slot_prepared_walk(Oid dboid, uint32 *cursor, EoSlotView *view);
 

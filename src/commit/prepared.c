@@ -173,7 +173,7 @@ take_row(const EoOutboxRow *row)
 static bool
 has_rows(TransactionId xid)
 {
-	if (eo_slot_prepared_is_complete(MyDatabaseId) || !OidIsValid(eo_internal_look()))
+	if (eo_database_is_prepared_known(MyDatabaseId) || !OidIsValid(eo_internal_look()))
 		return false;
 
 	/*
@@ -199,7 +199,7 @@ eo_prepared_check_commit(const char *gid)
 
 	/* Usually no claim waits for an answer, and the list is not read. */
 	if (max_prepared_xacts == 0 || RecoveryInProgress() ||
-		(eo_slot_prepared_is_complete(MyDatabaseId) &&
+		(eo_database_is_prepared_known(MyDatabaseId) &&
 		 !find_question(InvalidTransactionId, &view, &foreign)))
 		return;
 	xid = find_prepared(gid);
@@ -213,7 +213,7 @@ eo_prepared_check_commit(const char *gid)
 				 errdetail("It has keys, and no worker is here to find out whether another server has taken over."),
 				 errhint("Start the server as usual, or use ROLLBACK PREPARED.")));
 	while ((find_question(xid, &view, &foreign) ||
-			(rows && !eo_slot_prepared_is_complete(MyDatabaseId))) &&
+			(rows && !eo_database_is_prepared_known(MyDatabaseId))) &&
 		   !foreign && eo_clock_monotonic_us() < give_up_us)
 	{
 		(void) eo_database_want(MyDatabaseId);

@@ -157,7 +157,7 @@ raise_no_room(EoSlotStatus status, const char *key, const EoServer *server)
 			break;
 		case EO_SLOT_NO_DATABASE:
 			detail = "Too many databases of this cluster use exactonce.";
-			hint = "Up to 128 can.";
+			hint = psprintf("Up to %d can.", EO_MAX_DATABASES);
 			break;
 	}
 	eo_slot_view_usage(dboid, userid, &usage);

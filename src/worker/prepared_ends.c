@@ -16,6 +16,7 @@
 
 #include "access/twophase.h"
 #include "access/xact.h"
+#include "cluster/databases.h"
 #include "cluster/life_watch.h"
 #include "cluster/slot_prepared.h"
 #include "cluster/slots.h"
@@ -100,7 +101,7 @@ find_rows(int64 now_us)
 	prepared.rows_due_us = prepared.all ? INT64_MAX : now_us + ROOM_PAUSE_US;
 	prepared.due_us = 0;
 	if (prepared.all)
-		eo_slot_prepared_set_complete(MyDatabaseId);
+		eo_database_set_prepared_known(MyDatabaseId);
 
 	/*
 	 * One may have ended since the first scan for rows, and before it had a
