@@ -128,5 +128,19 @@ like($out, qr/WARNING:  01000: 5 items of table "$table" cannot be read, and are
 like(run_script($node, 'SELECT finding, detail FROM idem_audit(units_per_second => 100000);'),
 	qr/^not judged\|2 records cannot be read, /m, 'the audit goes on behind them, and counts two');
 
-stop_without_crash($node);
+# What a life that is over has left is found behind them.
+$run = start_script($node, "BEGIN;\nSELECT idem_acquire('left', lease => '1 hour');\n" . say_in_script('left') . halt_until('ever'));
+await_word('left');
+crash($node);
+go_on('ever');
+finish_script($run);
+unlink $node->data_dir . '/exactonce_claims' or die "no claim file: $!";
+my $log = -s $node->logfile;
+$node->start;
+$sql->("SELECT idem_once('next')");
+wait_until('the recovery scan goes on behind them', sub { status_of($table, 'left') eq 'FAILED' });
+wait_until('and counts two',
+	sub { slurp_file($node->logfile, $log) =~ /table "$table" was scanned for what [^:]*: \d+ items\n.*DETAIL:  2 of them cannot be read/ });
+
+stop_without_crash($node, kills => 1);
 done_testing();
