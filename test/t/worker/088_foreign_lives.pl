@@ -50,12 +50,15 @@ crash($node);
 reset_proxy();
 unlink $node->data_dir . '/exactonce_claims' or die "exactonce_claims: $!";
 $node->start;
+sql_of($node, 'CREATE DATABASE bystander');
+sql_of($node, 'CREATE EXTENSION exactonce; ' . server_sql('exactonce', table => $other, key_prefix => 'bystander/'), 'bystander');
 sql_of($node, "SELECT idem_once('two')");
 wait_until('a life that has ended unnoticed waits for an operator', sub {
 	sql_of($node, "SELECT state FROM exactonce_lives WHERE life = '$life' AND dynamodb_table = '$table'") =~ /^waits for/ });
 sql_of($node, "SELECT idem_take_over('$life')");
 wait_until('the table is scanned for what it has left', sub { slurp_file($node->logfile) =~ /table "$table" was scanned/ });
 wait_until('the lives that its records name are asked for', sub { (asked_for('fadefade'))[0] > 0 });
+is(complete_thousand($node, 'bystander'), '', 'meanwhile another database completes a thousand keys');
 cmp_ok((asked_for('fadefade'))[0], '<=', 2 * $n, "$n lives of nobody: none is looked at again and again");
 reset_proxy();
 usleep(20_000_000 / $hurry);
