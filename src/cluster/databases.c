@@ -319,6 +319,15 @@ eo_database_want_life(Oid dboid)
 	eo_database_wake_worker(dboid);
 }
 
+bool
+eo_database_wants_life(Oid dboid)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	const Database *db = find(dboid);
+
+	return db != NULL && db->wants_life;
+}
+
 void
 eo_database_set_prepared_known(Oid dboid)
 {
@@ -336,15 +345,6 @@ eo_database_is_prepared_known(Oid dboid)
 	const Database *db = find(dboid);
 
 	return db != NULL && db->prepared_known;
-}
-
-bool
-eo_database_wants_life(Oid dboid)
-{
-	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	const Database *db = find(dboid);
-
-	return db != NULL && db->wants_life;
 }
 
 void
