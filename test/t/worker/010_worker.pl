@@ -288,7 +288,9 @@ foreach my $n (1 .. 6)
 }
 # A drop that waits for a lock has ended the worker; the launcher comes by while it waits.
 $sql->('CREATE DATABASE waited_for');
-$sql->("$extension; SELECT idem_get('x')", 'waited_for');
+$sql->($extension, 'waited_for');
+my $claim_there = start_script($node, "BEGIN;\nSELECT idem_acquire('there');\n" . say_in_script('there') . "SELECT pg_sleep(600);\n", 'waited_for');
+await_word('there');
 my $blocker = start_script($node, "BEGIN;\nLOCK TABLE pg_db_role_setting IN SHARE MODE;\n" . say_in_script('locked') . halt_until('unlock') . "COMMIT;\n");
 await_word('locked');
 my $drop = start_script($node, "DROP DATABASE waited_for WITH (FORCE);\n");
@@ -304,6 +306,7 @@ foreach (1 .. 2)
 go_on('unlock');
 finish_script($blocker);
 is(finish_script($drop), '', 'and the database is dropped');
+like(finish_script($claim_there), qr/57P01/, '... whose session was ended');
 wait_until('what they have left in memory is forgotten', sub { $sql->(<<'SQL') eq '0' });
 SELECT count(*) FROM exactonce_internal.claims_of_cluster() WHERE database NOT IN (SELECT oid FROM pg_database)
 SQL
