@@ -147,7 +147,8 @@ condition_holds(const Sent *w)
 		case EO_EXTEND:
 			return is_own_run(w) && item.lease_ms <= w->lease_ms;
 		case EO_PROGRESS:
-			return is_own_run(w) && item.lease_ms <= w->lease_ms && item.progress_no == w->progress_seen;
+			return is_own_run(w) && item.lease_ms <= w->lease_ms &&
+				item.progress_no == w->progress_seen;
 		case EO_RESUME:
 			return is_own_sealed(w);
 		case EO_FAIL:
