@@ -123,7 +123,7 @@ BEGIN
 			EXECUTE format('SELECT ' || call, '[{"Delete": {"TableName": "missing", "Key": {"id": "1"}}}]');
 		EXCEPTION WHEN SQLSTATE 'ID007' THEN
 			GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-			RAISE NOTICE '%', hint;
+			RAISE INFO '%', hint;
 		END;
 	END LOOP;
 END $$;
