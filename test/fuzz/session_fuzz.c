@@ -56,6 +56,8 @@ typedef struct Item
 	char		owner[40];
 	char		origin[20];		/* "": none */
 	char		undone[400];	/* each with a space behind it */
+	char		progress[20];	/* "": none */
+	int64_t		progress_no;
 	bool		has_retry;
 	int64_t		retry_ms;
 	int64_t		lease_ms;
@@ -69,6 +71,8 @@ typedef struct Sent
 	EoVerb		verb;
 	char		owner[40];
 	char		origin[20];
+	char		progress[20];
+	int64_t		progress_seen;
 	int64_t		now_ms;
 	int64_t		lease_ms;
 	bool		terminal;
@@ -102,10 +106,15 @@ is_own_run(const Sent *w)
 }
 
 static bool
+is_own_sealed(const Sent *w)
+{
+	return is_own(w) && item.state == EO_STATE_COMMITTING && strcmp(item.origin, w->origin) == 0;
+}
+
+static bool
 is_own_run_or_sealed(const Sent *w)
 {
-	return is_own_run(w) || (is_own(w) && item.state == EO_STATE_COMMITTING &&
-							 strcmp(item.origin, w->origin) == 0);
+	return is_own_run(w) || is_own_sealed(w);
 }
 
 static bool
@@ -118,6 +127,12 @@ is_undone(const Sent *w)
 }
 
 static bool
+notes_undone(EoVerb verb)
+{
+	return verb == EO_UNSEAL || verb == EO_RESUME || verb == EO_NOTE_UNDONE;
+}
+
+static bool
 condition_holds(const Sent *w)
 {
 	switch (w->verb)
@@ -127,9 +142,15 @@ condition_holds(const Sent *w)
 			return is_free(w);
 		case EO_COMPLETE:
 		case EO_RELEASE:
+		case EO_SPARE:
 			return is_own_run(w);
 		case EO_EXTEND:
 			return is_own_run(w) && item.lease_ms <= w->lease_ms;
+		case EO_PROGRESS:
+			return is_own_run(w) && item.lease_ms <= w->lease_ms &&
+				item.progress_no == w->progress_seen;
+		case EO_RESUME:
+			return is_own_sealed(w);
 		case EO_FAIL:
 			return is_own_run(w) || (is_own(w) && item.state == EO_STATE_FAILED);
 		case EO_SEAL:
@@ -165,15 +186,25 @@ apply(const Sent *w)
 	}
 	item.exists = true;
 	item.state = eo_record_state_after(w->verb);
-	if (claims || w->verb == EO_EXTEND)
+	if (claims || w->verb == EO_EXTEND || w->verb == EO_PROGRESS || w->verb == EO_RESUME)
 		item.lease_ms = w->lease_ms;
+	if (w->verb == EO_PROGRESS)
+	{
+		strcpy(item.progress, w->progress);
+		item.progress_no++;
+	}
+	if (item.state == EO_STATE_COMPLETED)
+	{
+		item.progress[0] = '\0';
+		item.progress_no = 0;
+	}
 	if (w->verb == EO_SEAL || w->verb == EO_SEAL_NEW || w->verb == EO_UNSEAL)
 		strcpy(item.origin, w->origin);
 	if (w->verb == EO_ACQUIRE || w->verb == EO_COMPLETE)
 		item.origin[0] = '\0';
 	if (claims)
 		item.undone[0] = '\0';
-	if ((w->verb == EO_UNSEAL || w->verb == EO_NOTE_UNDONE) && !is_undone(w))
+	if (notes_undone(w->verb) && !is_undone(w))
 	{
 		if (strlen(item.undone) + 32 > sizeof(item.undone))
 			item.undone[0] = '\0';
@@ -192,9 +223,13 @@ shows(const Sent *w)
 		return false;
 	if (w->verb == EO_SEAL || w->verb == EO_SEAL_NEW)
 		return strcmp(item.origin, w->origin) == 0;
-	if ((w->verb == EO_UNSEAL || w->verb == EO_NOTE_UNDONE) && !is_undone(w))
+	if (notes_undone(w->verb) && !is_undone(w))
 		return false;
-	return w->verb != EO_EXTEND || item.lease_ms >= w->lease_ms;
+	if (w->verb == EO_PROGRESS)
+		return item.progress_no == w->progress_seen + 1 && strcmp(item.progress, w->progress) == 0;
+	if (w->verb == EO_RESUME && strcmp(item.origin, w->origin) != 0)
+		return false;
+	return (w->verb != EO_EXTEND && w->verb != EO_RESUME) || item.lease_ms >= w->lease_ms;
 }
 
 static int
@@ -225,6 +260,9 @@ put_item(char *out, size_t size)
 
 	if (item.origin[0] != '\0')
 		n += snprintf(out + n, size - n, ",\"origin\":{\"S\":\"%s\"}", item.origin);
+	if (item.progress_no > 0)
+		n += snprintf(out + n, size - n, ",\"progress\":{\"S\":\"%s\"},\"progress_no\":{\"N\":\"%lld\"}",
+					  item.progress, (long long) item.progress_no);
 	n += put_undone(out + n, size - n);
 	if (item.has_retry)
 		n += snprintf(out + n, size - n, ",\"retry_ms\":{\"N\":\"%lld\"}", (long long) item.retry_ms);
@@ -522,11 +560,19 @@ make_write(Writer *writer, EoVerb verb)
 		snprintf(writer->origin, sizeof(writer->origin), "o/%u/1/0/1", ++serial);
 	strcpy(current.owner, writer->token);
 	if (verb == EO_SEAL || verb == EO_SEAL_NEW ||
-		verb == EO_ABORT || verb == EO_UNSEAL || verb == EO_BURY || verb == EO_NOTE_UNDONE)
+		verb == EO_ABORT || verb == EO_BURY || notes_undone(verb))
 		strcpy(current.origin, writer->origin);
 	current.now_ms = INT64_C(1780000000000) + clock_us / 1000;
 	current.lease_ms = current.now_ms + 1000 * (1 + next_byte() % 60);
 	current.terminal = verb == EO_FAIL && (next_byte() & 1) != 0;
+	if (verb == EO_PROGRESS)
+	{
+		/* Most often it comes after the last note that there is. */
+		int			seen = next_byte() % 16;
+
+		current.progress_seen = seen < 4 ? seen : item.progress_no;
+		snprintf(current.progress, sizeof(current.progress), "%u", ++serial);
+	}
 	napplied = nunanswered = nrequests = 0;
 	displaced = was_shown = forged = false;
 }
@@ -580,6 +626,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const EoVerb verbs[] = {EO_ACQUIRE, EO_SEAL, EO_FINISH, EO_COMPLETE, EO_FAIL, EO_RELEASE,
 	EO_EXTEND, EO_SEAL_NEW, EO_ABORT, EO_BURY, EO_UNSEAL, EO_NOTE_UNDONE};
+	static const EoVerb rare_verbs[] = {EO_PROGRESS, EO_RESUME, EO_SPARE};
 	static EoServer server;
 	static EoStats stats;
 	static EoStore store;
@@ -615,13 +662,19 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (choice >= 250)
 			clock_us += INT64_C(20000000);
-		make_write(&writers[choice / 12 % WRITERS], verbs[choice % 12]);
+		if (choice >= 238 && choice < 250)
+			make_write(&writers[choice % WRITERS], rare_verbs[(choice - 238) / WRITERS]);
+		else
+			make_write(&writers[choice / 12 % WRITERS], verbs[choice % 12]);
 		w.owner = current.owner;
 		w.origin = current.origin[0] != '\0' ? current.origin : NULL;
 		w.now_ms = current.now_ms;
 		w.lease_ms = current.lease_ms;
 		w.retry_ms = current.now_ms + 5000;
 		w.terminal = current.terminal;
+		w.progress = current.progress;
+		w.progress_len = strlen(current.progress);
+		w.progress_seen = current.progress_seen;
 		w.skew_ms = SKEW_MS;
 		w.bind = "tx";
 		eo_record_keep(&w, w.now_ms, 3600);

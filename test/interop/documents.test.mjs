@@ -2,6 +2,7 @@
 // and SQL reads them as JSON.
 
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { DynamoDBDocumentClient, GetCommand, PutCommand } from '@aws-sdk/lib-dynamodb';
 import pg from 'pg';
@@ -102,4 +103,42 @@ test('attributes that are not part of a record are ignored', async () => {
   } while (item.status !== 'COMPLETED');
   assert.deepEqual([item.result, item.trace, item.note, item.blob, item.error],
     ['{"by": "sql"}', others.trace, others.note, others.blob, undefined]);
+});
+
+test('the snippet of docs/http.md answers with whatever the work returns, once', async () => {
+  const page = await readFile(new URL('../../docs/http.md', import.meta.url), 'utf8');
+  const [, snippet] = /```js\n(const db = await pool[\s\S]*?)```/.exec(page);
+  const AsyncFunction = (async () => {}).constructor;
+  const handle = new AsyncFunction('pool', 'request', 'response', 'user', 'placeOrder', snippet);
+  const pool = new pg.Pool({ database: DATABASE, max: 1 });
+  let orders = 0;
+  // Answers, and whether the session that goes back to the pool has ended its transaction.
+  const post = async (key, body, result) => {
+    const answer = {};
+    const response = {
+      set(name, value) { answer[name] = value; },
+      status(status) { answer.status = status; return this; },
+      json(value) { answer.body = value; },
+    };
+    await handle(pool, { get: () => key, body }, response, 7, async () => { orders += 1; return result; });
+    const { rows: [{ age }] } = await pool.query('SELECT now() = statement_timestamp() AS age');
+    return { ...answer, idle: age };
+  };
+  try {
+    for (const [i, result] of [[1, [2]], [], 'words', 'a "quoted" one', { a: 1 }, 0, false, null].entries()) {
+      const expected = { status: 200, body: result, idle: true };
+      assert.deepEqual(await post(`k${i}`, [i, 'x'], result), expected);
+      assert.deepEqual(await post(`k${i}`, [i, 'x'], 'another'), expected);
+      assert.equal(orders, i + 1);
+    }
+    await assert.rejects(post('k0', ['another payload']), { code: 'ID003' });
+    await assert.rejects(handle(pool, { get: () => 'fails', body: 1 }, {}, 7, () => { throw new Error('no stock'); }), /no stock/);
+    assert.deepEqual(await post('fails', 1, 'then'), { status: 200, body: 'then', idle: true });
+    await sql.query("SELECT idem_acquire('orders/7/busy', lease => '1 hour', payload => '1')");
+    const { status, 'Retry-After': retryAfter } = await post('busy', 1);
+    assert.equal(status, 409);
+    assert.ok(retryAfter > 0);
+  } finally {
+    await pool.end();
+  }
 });

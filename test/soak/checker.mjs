@@ -23,14 +23,19 @@
 //  11. When the heir of a primary that was frozen has taken over, and that primary goes on, none of
 //      its transactions commits a claim of the time before.
 //  12. A note of progress whose caller was told so was written (and is kept, history.mjs).
+//  13. What a sweep deletes has ended and is past its ttl (history.mjs), it tells of no more than was
+//      deleted, and one that nothing disturbs leaves nothing of it.
 
-import { History, engine, plain } from './history.mjs';
+import { History, engine, isExpired, isSwept, plain } from './history.mjs';
 import { SHARED_ROWS, SharedTable } from './lambda.mjs';
 import { Session } from './session.mjs';
 import { homeOf, ROWS } from './transactions.mjs';
 
 const PREFIX = 'IDEMPOTENCY#';
 const ACTION = 'ACTION#';
+
+// Is the key done?  A record that is past its ttl is none.
+const isDone = (record) => record?.status === 'COMPLETED' && !isExpired(record);
 
 // All leases but those of sessions of B are shorter.
 const LONG_LEASE_MS = 30_000;
@@ -54,6 +59,7 @@ const LEFT = `SELECT 'pending: ' || key AS what FROM exactonce_pending
   UNION ALL SELECT 'in doubt: ' || key FROM exactonce_in_doubt
   UNION ALL SELECT 'claim: ' || key || ' ' || state FROM exactonce_claims
     WHERE database = current_database() AND state NOT IN ('second look', 'kept')
+  UNION ALL SELECT 'going on: ' || activity FROM exactonce_progress WHERE pid IS NOT NULL
   UNION ALL SELECT 'prepared: ' || gid FROM pg_prepared_xacts WHERE database = current_database()
   UNION ALL SELECT 'life: ' || life || ' ' || state FROM exactonce_lives
     WHERE state IN ('waits for idem_take_over()', 'silent', 'not reached', 'opening')`;
@@ -123,7 +129,7 @@ export class Checker {
     const actions = [...items.keys()].filter((pk) => pk.startsWith(ACTION) && items.get(pk).status);
     for (const key of this.#open) {
       const record = items.get(PREFIX + key);
-      if (record?.status === 'COMPLETED') continue;
+      if (isDone(record)) continue;
       left.set(key, this.#statusOf(key, record));
     }
     return { keys: left, actions: actions.map((pk) => pk.slice(ACTION.length)) };
@@ -164,7 +170,7 @@ export class Checker {
     for (const [name, database] of databases) await this.#readDatabase(places[name], database);
     this.survivors = new Set(databases.map(([name]) => places[name].label));
     const items = await this.#scan(this.table);
-    for (const key of this.#open) if (items.get(PREFIX + key)?.status !== 'COMPLETED') this.#guilty.add(key);
+    for (const key of this.#open) if (!isDone(items.get(PREFIX + key))) this.#guilty.add(key);
     counts.writes = await this.history.check(this.violate, counts, this.#copied);
     this.#checkRows(items);
     this.#checkRecords(items);
@@ -173,12 +179,14 @@ export class Checker {
     this.#checkAlone();
     this.#checkBinds();
     this.#checkNotes();
+    this.#checkSweeps(items);
     this.#checkLate(late);
     await this.#checkWrites(items);
     this.#checkActions(items);
     this.#checkOrders(items, counts);
     await this.shared.check(this.violate, this.survivors, counts);
     counts.keys = this.#open.size;
+    counts.swept = this.history.removed;
     counts.copied = this.#copied.size;
     this.#copied.clear();
     if (this.#guilty.size === 0 && violations.length === 0) {
@@ -244,6 +252,7 @@ export class Checker {
     for (const [pk, record] of items) {
       if (!pk.startsWith(PREFIX)) continue;
       const key = pk.slice(PREFIX.length);
+      if (isExpired(record) && !this.#open.has(key)) continue;
       const { status } = record;
       const by = doerOf(record);
       if (this.#done.has(key)) {
@@ -319,6 +328,15 @@ export class Checker {
       if (!noted || this.history.of(PREFIX + key).some(({ progress }) => progress === JSON.stringify(id))) continue;
       this.violate(`attempt ${id} (${kind}) was told that its progress on key ${key} is written, and it was not`, key);
     }
+  }
+
+  #checkSweeps(items) {
+    for (const [pk, item] of items) {
+      if (isSwept(pk, item)) this.violate(`${pk} is past its ttl, and no sweep has deleted it`, pk);
+    }
+    const sweeps = [...this.#attempts.values()].filter(({ kind }) => kind === 'sweep');
+    const told = sweeps.reduce((sum, { swept = 0 }) => sum + swept, 0);
+    if (told > this.history.removed) this.violate(`sweeps have told of ${told} items, and ${this.history.removed} were deleted`);
   }
 
   // Who was told that a key is in progress, which nobody else had tried by then.

@@ -22,6 +22,7 @@
 
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
+import { agedKey, putAged } from './aged.mjs';
 import { Checker } from './checker.mjs';
 import { engine } from './history.mjs';
 import { Outside } from './outside.mjs';
@@ -36,6 +37,10 @@ const TWO_ADDRESSES = process.env.EO_TWO_ADDRESSES === '1';
 const PATIENCE_MS = 500;
 
 const GATE_MS = 250;
+const SWEEP_MS = 400;
+
+// One of so many attempts is about a key whose record is past its ttl.
+const AGED_SHARE = 10;
 
 class Clients {
   #places = {};
@@ -44,6 +49,7 @@ class Clients {
   #ended = true;
   #started = 0;
   #passes = 0;
+  #aged = 0;
   #attempts = [];
 
   // The tokens of claims that were kept for others: key => {token, id}.
@@ -68,9 +74,10 @@ class Clients {
     this.round = round;
     this.#ended = false;
     this.#started = 0;
+    this.#aged = 0;
     this.kept.clear();
     this.manager.begin(() => this.#places);
-    this.#running = [this.#moveGate(), ...clients.map((sessions, number) => this.#runClient(number + 1, sessions))];
+    this.#running = [this.#moveGate(), this.#sweepAll(), ...clients.map((sessions, number) => this.#runClient(number + 1, sessions))];
     return {};
   }
 
@@ -89,6 +96,29 @@ class Clients {
         .catch(() => {});
       await pause(GATE_MS);
     }
+  }
+
+  // Two sweeps at once, of A and B and by either address, again and again.
+  async #sweepAll() {
+    for (let n = 1; !this.#ended; n++) {
+      await putAged(TABLE, this.round, n).then(() => { this.#aged = n; }, () => {});
+      const database = n % 2 ? 'postgres' : 'two';
+      await Promise.all(['A', 'B'].map((place) => this.#runSession({ place, database, other: n % 4 > 1 },
+        [{ kind: 'sweep', id: `${this.round}.s.${n}.${place}`, keys: [] }])));
+      await pause(SWEEP_MS);
+    }
+  }
+
+  // When all is healed, one that nothing disturbs.
+  async #sweepTheRest({ places }) {
+    const session = new Session(places.B, 'postgres');
+    try {
+      if (!await session.open()) return;
+      await kinds.sweep(session, this.#record({ kind: 'sweep', id: `${this.round}.s.last`, keys: [] }, places.B.label));
+    } finally {
+      session.close();
+    }
+    this.checker.add(this.#attempts.splice(0));
   }
 
   // The servers must answer by now; a session that hangs all the same is left.
@@ -117,6 +147,10 @@ class Clients {
   // A new key comes with every second attempt, and each attempt works on one of the latest.
   #keysOf({ keys, old, id, newKey }) {
     if (newKey) return [`r${this.round}-${id}`];
+    if (keys.length > 0 && this.#aged > 0 && this.#started % AGED_SHARE === 0) {
+      this.#started++;
+      return [...new Set(keys.map((offset) => agedKey(this.round, this.#aged, offset)))];
+    }
     const head = Math.floor(this.#started++ / 2);
     const round = old && this.round > 1 ? this.round - 1 : this.round;
     return [...new Set(keys.map((offset) => `r${round}-${Math.max(0, old ? offset : head - offset)}`))];
@@ -202,7 +236,8 @@ class Clients {
     return { took, left: [...left.map((key) => `${key} ${statuses.get(key)}`), ...actions.map((id) => `action ${id}`), ...[...shared].map((key) => `shared ${key}`)] };
   }
 
-  check(request) {
+  async check(request) {
+    await this.#sweepTheRest(request);
     return this.checker.check(request);
   }
 

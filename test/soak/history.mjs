@@ -7,6 +7,7 @@ const byOwner = new Set(['IN_PROGRESS IN_PROGRESS', 'IN_PROGRESS COMMITTING', 'I
   'IN_PROGRESS FAILED', 'COMMITTING COMPLETED', 'COMMITTING FAILED', 'COMMITTING IN_PROGRESS', 'FAILED FAILED']);
 
 const HOUR_S = 3600;
+const EXPIRY_MARGIN_S = 300;
 
 // The instants of two hosts, and of a request and its retry, differ by so much.
 const TOLERANCE_MS = 1500;
@@ -38,6 +39,10 @@ const streams = (operation, request) => engine(operation, request, 'DynamoDBStre
 export class History {
   #shards = new Map();
   #writes = new Map();
+  #fences = new Map();
+
+  // How many items were deleted since the last call of forget().
+  removed = 0;
 
   constructor(table) {
     this.table = table;
@@ -56,6 +61,8 @@ export class History {
 
   forget() {
     this.#writes.clear();
+    this.#fences.clear();
+    this.removed = 0;
   }
 
   // Reads what was written since the last call, and calls violate(text, pk) for each
@@ -72,13 +79,25 @@ export class History {
         if (!this.#writes.has(pk)) this.#writes.set(pk, []);
         this.#writes.get(pk).push(after ?? { removed: true });
         read++;
-        const wrong = pk.startsWith('IDEMPOTENCY#') ? findWrong(before, after, counts, copied)
+        const wrong = !after ? this.#findWrongDelete(pk, before) : this.#findWrongFence(pk, before, after) || pk.startsWith('IDEMPOTENCY#') ? findWrong(before, after, counts, copied)
           : pk.startsWith('ORIGIN#') ? findWrongInLife(before, after)
             : pk.startsWith('ACTION#') ? findWrongInAction(before, after) : 'is of no kind';
         if (wrong) violate(`write of ${pk}: ${wrong}: ${JSON.stringify(before)} -> ${JSON.stringify(after)}`, pk);
       }
     }
     return read;
+  }
+
+  // Only what idem_sweep() may delete is.
+  #findWrongDelete(pk, before) {
+    this.removed++;
+    this.#fences.set(pk, before.fence);
+    return isSwept(pk, before) ? null : 'it is deleted';
+  }
+
+  // A record that was deleted does not begin anew with an earlier fence.
+  #findWrongFence(pk, before, after) {
+    return !before && after.fence <= this.#fences.get(pk) ? 'the fence does not grow over a delete' : null;
   }
 
   async #readShard(id) {
@@ -97,8 +116,23 @@ export class History {
   }
 }
 
+// Has an item ended, and been past its ttl for an hour?  A record with a fence that is not below
+// now stays.
+export function isSwept(pk, item, now = Date.now()) {
+  if (item.ttl === undefined || item.ttl > now / 1000 - HOUR_S) return false;
+  if (pk.startsWith('ORIGIN#')) return item.state !== 'open';
+  if (pk.startsWith('ACTION#')) return !item.status;
+  return isExpired(item, now) && item.fence < now;
+}
+
+// Whoever claims the key of such a record begins anew.
+export function isExpired({ status, ttl }, now = Date.now()) {
+  return ['COMPLETED', 'FAILED'].includes(status) && ttl + EXPIRY_MARGIN_S < now / 1000;
+}
+
 function findWrong(before, after, counts, copied) {
-  if (!after) return 'a record is removed';
+  // As aged.mjs has put it.
+  if (!before && isExpired(after)) return null;
   const keeps = before?.owner === after.owner;
   return findWrongItem(after) || findWrongProgress(before, after, keeps)
     || (!before ? null : keeps ? findWrongOfOwner(before, after) : findWrongClaim(before, after, counts, copied));
@@ -118,7 +152,7 @@ function findWrongItem({ status, ttl, lease_ms: lease, updated_ms: updated, owne
 function findWrongProgress(before = {}, after, keeps) {
   if (after.status === 'COMPLETED') return after.progress_no === undefined ? null : 'a completed key has progress';
   if (after.progress_no === before.progress_no) return after.progress === before.progress ? null : 'progress without a number';
-  if (after.progress_no === undefined) return !keeps && after.runs === 0 ? null : 'progress is lost';
+  if (after.progress_no === undefined) return !keeps && (after.runs === 0 || isExpired(before)) ? null : 'progress is lost';
   const isNext = after.progress_no === (before.progress_no ?? 0) + 1;
   return keeps && isNext && after.status === 'IN_PROGRESS' && before.status === 'IN_PROGRESS' ? null : 'progress of another run, or not the next';
 }
@@ -143,6 +177,7 @@ function findWrongOfOwner(before, after) {
 }
 
 function findWrongClaim(before, after, counts, copied) {
+  if (isExpired(before)) return after.fence > before.fence || after.runs === 0 ? null : 'the fence does not grow';
   if (['COMPLETED', 'COMMITTING'].includes(before.status)) return `${before.status} is taken over`;
   // idem_forget() is no claim.
   const forgotten = (before.status === 'FAILED' || copied.has(before.owner)) && after.status === 'FAILED' && after.runs === 0;
@@ -162,14 +197,12 @@ function findWrongClaim(before, after, counts, copied) {
 }
 
 function findWrongInLife(before, after) {
-  if (!after) return 'a life is removed';
   if (!before) return null;
   if (before.state !== 'open' && after.state !== before.state) return 'a life that is over changes its state';
   return after.beat < before.beat ? 'the beat goes back' : null;
 }
 
 function findWrongInAction(before, after) {
-  if (!after) return 'an action is removed';
   if (after.consumedAt && (after.canceledAt || after.closedAt)) return 'consumed, and canceled or closed';
   if (before?.consumedAt && before.consumedToken !== after.consumedToken) return 'consumed twice';
   if (before?.status && (after.status ? before.owner !== after.owner : after.canceledAt || after.closedAt)) return 'sealed, and not left alone';

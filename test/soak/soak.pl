@@ -209,9 +209,9 @@ sub run_round
 	$counts{by_hand} = delete $world->{servers}{by_hand} // 0;
 	my @others = map { "$_ $caused{$_}" } grep { $caused{$_} && !/^(?:kills|fault|promote|copy_cluster|lag|thaw|end_old)$/ }
 	  sort keys %caused;
-	my $numbers = sprintf '%d keys, %d attempts, %d commits seen, %d unknown, %d lost; %d writes, %d claims taken over '
+	my $numbers = sprintf '%d keys, %d attempts, %d commits seen, %d unknown, %d lost; %d writes, %d swept, %d claims taken over '
 	  . '(%d early, %d by late copies); %d shared keys (%d late); %d prepared; %d kills, %d faults of the network, %d failovers, %d copies',
-	  @counts{qw(keys attempts commits unknown lost writes takeovers early copied shared late prepared kills fault promote copy_cluster)};
+	  @counts{qw(keys attempts commits unknown lost writes swept takeovers early copied shared late prepared kills fault promote copy_cluster)};
 	diag(sprintf 'round %d: %s (%s); healed after %.1f s, %d lives by hand; %.0f s; %s', $round, $numbers, "@others", $healed,
 		$counts{by_hand}, time() - $start, @violations ? @violations . ' VIOLATIONS' : 'ok');
 	$totals{$_} += $counts{$_} foreach keys %counts;

@@ -112,6 +112,21 @@ SELECT detail('t4', put_order('4') || '[{"Delete": {"TableName": "orders", "Key"
 SELECT detail('t4', '[{"Put": {"TableName": "orders", "Item": {"no": "id"}}}]') ~ 'ValidationE';
 SELECT idem_get('t4');
 ALTER SERVER exactonce OPTIONS (SET transact_tables 'orders, stock, regress, missing');
+-- A table that the writes name is none that idem_create_table() makes.
+DO $$
+DECLARE
+	hint text;
+	call text;
+BEGIN
+	FOREACH call IN ARRAY ARRAY['idem_transact(''t4'', %L)', 'idem_once(''t4'', writes => %L)'] LOOP
+		BEGIN
+			EXECUTE format('SELECT ' || call, '[{"Delete": {"TableName": "missing", "Key": {"id": "1"}}}]');
+		EXCEPTION WHEN SQLSTATE 'ID007' THEN
+			GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+			RAISE INFO '%', hint;
+		END;
+	END LOOP;
+END $$;
 SELECT detail('t4', '[{"Delete": {"TableName": "missing", "Key": {"id": "1"}}}]') LIKE 'could not transact key "t4"'
 	' on server "exactonce": there is no such table: DynamoDB answered ResourceNotFoundException%';
 

@@ -13,6 +13,7 @@ use List::Util qw(max min sum);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Test2::API qw(test2_stack);
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
@@ -24,6 +25,9 @@ our @EXPORT = qw(
 
 my $http = HTTP::Tiny->new(timeout => 900);
 my $scripts = 0;
+
+# One failure is enough for script/long mutants, and what comes after it may wait for long.
+test2_stack()->top->listen(sub { exit 1 if $_[1]->causes_fail }) if $ENV{EO_FIRST_FAILURE};
 
 # ----- how fast this machine is -------------------------------------------------
 

@@ -44,6 +44,7 @@ sub draw
 	$plan->{clients} = [ (map { draw_client() } 1 .. $sessions), (map { draw_service() } 1 .. $services) ];
 	my @events = (draw_events($plan), draw_failover($plan), draw_copy($plan), draw_together($plan));
 	push @events, draw_addresses($plan, @events) if $how{two_addresses};
+	push @events, draw_deletes($plan);
 	@events = sort { $a->{at} <=> $b->{at} } @events;
 	$events[$_]{n} = $_ + 1 foreach 0 .. $#events;
 	splice @events, $limit if defined $limit && $limit < @events;
@@ -181,6 +182,16 @@ sub draw_addresses
 	push @at, map { [ $_->{at} - 0.01, $_->{place} // 'A' ] }
 	  grep { $_->{do} =~ /^(?:promote|crash|immediate|kill_(?:postmaster|backend))$/ && rand() < 0.5 } @events;
 	return map { { at => $_->[0], do => 'change_address', place => $_->[1], pick => rand() } } @at;
+}
+
+# Deletes of a sweep (clients.mjs) are lost, late or doubled.
+sub draw_deletes
+{
+	my ($plan) = @_;
+	return map { my $do = one_of(qw(lose drop twice late late throttle));
+		{ at => rand($plan->{seconds}), do => 'fault', fault => { op => 'DeleteItem', do => $do eq 'throttle' ? 'answer' : $do,
+			nth => 1 + int rand 3, times => 1 + int rand 3, $do eq 'late' ? (ms => 50 + int rand 2000, maybe(0.5, lost => true())) : (),
+			$do eq 'throttle' ? (status => 400, code => 'ProvisionedThroughputExceededException') : () } } } 1 .. 6;
 }
 
 # A failover of A, at most one in a round.  A primary that is frozen goes on later, beside

@@ -18,7 +18,9 @@ use strict;
 use warnings FATAL => 'all';
 use ExactOnce;
 use ExactOnce::Aws qw(aws_file services start_aws stop_aws);
+use Cwd qw(abs_path);
 use File::Basename;
+use JSON::PP;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -179,7 +181,10 @@ my %cases = (
 	idem_list => {
 		run => "SELECT count(*) FROM idem_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
 	idem_sweep => {
-		run => "SELECT idem_sweep(100000, server => 'small');" },
+		begin => put_old('swept'),
+		run => "SELECT idem_sweep(100000, server => 'swept');",
+		look => "SELECT CASE WHEN idem_sweep(100000, server => 'swept') <= 1 AND idem_sweep(100000, server => 'swept') = 0 THEN 'ok'"
+		  . " ELSE 'a sweep leaves what is past its ttl' END" },
 	action_list => {
 		run => "SELECT count(*) FROM action_list(prefix => :'k', units_per_second => 100000, server => 'small');" },
 	idem_key => { run => "SELECT idem_key(:'k', 1, 2.5, now(), 'x'::bytea, NULL);" },
@@ -605,12 +610,23 @@ max_prepared_transactions = 2
 max_wal_senders = 2
 CONF
 	$node->safe_psql('postgres', server_sql('small', %options, table => 'tap_small') . "SELECT idem_create_table('small');"
+		  . server_sql('swept', %options, table => 'tap_swept') . "SELECT idem_create_table('swept');"
 		  . server_sql('powertools', %options, table => 'tap_powertools', layout => 'powertools-typescript') . "SELECT idem_create_table('powertools');"
 		  . $chained . $set_up);
-	sweep_nothing('tap_fail');
+	sweep_nothing("tap_$_") foreach 'fail', 'swept';
 	# An audit reads the whole table, which is always the same.
 	$node->safe_psql('postgres', "BEGIN; SELECT idem_once('small' || n, '1', server => 'small') FROM generate_series(1, 3) n; COMMIT");
 	return $node;
+}
+
+# The lines of psql that put a record of this run's key into a table, two hours past its ttl.
+sub put_old
+{
+	my ($name) = @_;
+	my $old = time() - 7200;
+	my %item = (pk => { S => 'IDEMPOTENCY#KEY' }, status => { S => 'COMPLETED' }, owner => { S => 'old' }, fence => { N => '1' }, ttl => { N => "$old" });
+	my $request = encode_json({ TableName => "tap_$name", Item => \%item });
+	return "\\setenv K :k\n\\! echo '$request' | sed \"s/KEY/\$K/\" | sh " . dirname(abs_path(__FILE__)) . "/../../harness/dynamodb.sh PutItem >/dev/null\n";
 }
 
 # Starts the services that hand out credentials, and returns the SQL of a server that uses

@@ -275,6 +275,29 @@ go_on('idle after an error');
 finish_script($run);
 pass('after an error an idle session is terminated');
 
+# ----- heartbeats that are no refusals, and a worker that ends ---------------------------
+
+foreach my $do ('lose', 'drop', 'twice')
+{
+	my $key = "beat $do";
+	reset_proxy();
+	fault(key => $key, to => 'lease', do => $do);
+	my $run = start_victim($key, 'cancel', "SELECT pg_sleep(600);\nROLLBACK;\n");
+	await_active($key);
+	wait_until("$key: others come after it", sub { count_requests(key => $key, to => 'lease', status => 200) > 2 });
+	goes_on($key, "$key: that is no loss of the claim");
+	like(finish_script($run), $by_user, "$key: ... which a user cancels");
+}
+
+$run = start_victim('worker', 'cancel', "SELECT pg_sleep(600);\n");
+await_active('worker');
+fault(key => 'worker', to => 'lease', do => 'hold', times => 0);
+await_request(key => 'worker', to => 'lease');
+steal('worker');
+$sql->("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'exactonce worker'");
+reset_proxy();
+like(finish_script($run), $said{cancel}->('worker'), 'a worker that ends before it has found out: the next one does');
+
 # ----- what swallows errors ----------------------------------------------------------------
 
 foreach my $mode ('cancel', 'terminate')

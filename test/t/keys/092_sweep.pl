@@ -257,6 +257,24 @@ my $left = grep { exists_in($table, "${key}slow$_") } 1 .. 9;
 ok($left > 0 && $left < 9, 'what was deleted stays so');
 is($sql->('SELECT idem_sweep(100000)'), $left, 'the next one deletes the rest');
 
+# All processes are killed, and the delete that was on its way arrives when the keys have other runs.
+reset_proxy();
+put($table, "${key}killed$_", %record) foreach 1 .. 9;
+fault(op => 'DeleteItem', do => 'hold', nth => 5);
+my $killed = start_script($node, "SELECT idem_sweep(100000);\n");
+await_request(op => 'DeleteItem', n => 5);
+crash($node);
+finish_script($killed);
+$node->start;
+is($sql->('SELECT count(*) FROM exactonce_progress'), '0', 'killed: its progress is gone');
+is(scalar(grep { exists_in($table, "${key}killed$_") } 1 .. 9), 5, 'killed: what was deleted stays so');
+$sql->("BEGIN; SELECT outcome FROM idem_acquire_many(ARRAY(SELECT 'killed' || i FROM generate_series(1, 9) i)); ROLLBACK");
+settled($node);
+my $refused = count_requests(op => 'DeleteItem', status => 400);
+release_held();
+wait_until('killed: its delete arrives late', sub { count_requests(op => 'DeleteItem', status => 400) > $refused });
+is(scalar(grep { exists_in($table, "${key}killed$_") } 1 .. 9), 9, 'killed: ... and deletes nothing');
+
 # ----- fences, rights, a standby -----------------------------------------------------------------
 
 $sql->("SELECT idem_acquire('fenced'); SELECT idem_complete('fenced')");
@@ -323,5 +341,5 @@ foreach my $layout (sort keys %layouts)
 	is(exists_in($of, "${begin}yours"), 1, "$layout: one of another client is not");
 	is(exists_in($of, 'elsewhere'), 1, "$layout: nor one outside of the key_prefix");
 }
-stop_without_crash($node);
+stop_without_crash($node, kills => 1);
 done_testing();

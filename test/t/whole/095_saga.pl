@@ -6,11 +6,13 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::Bin/..";
 use ExactOnce;
+use List::Util qw(max);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-my $stride = $ENV{EO_ROUNDS} ? 1 : 3;    # every request, or every third
+# At every third request; EO_ROUNDS=1: at every sixth, and 6: at each.
+my $stride = max(1, int 6 / ($ENV{EO_ROUNDS} // 2));
 my $sample = slurp_file("$FindBin::Bin/../../../samples/saga.sql");
 my $node = new_node('saga', conf => 'restart_after_crash = on');
 my @databases = ('postgres', 'other');
@@ -124,6 +126,8 @@ foreach my $kind ([ 'forward', 'a, b, c' ], [ 'back', 'a, b, undo b, undo a', 'c
 		my $saga = "$name$nth";
 		my $applied = $nth / $stride % 2 ? 'true' : 'false';
 		my $signal = $nth / $stride % 4 < 2 ? 'SIGKILL' : 'SIGTERM';
+		# The next failure is for good.
+		run_script($node, call($saga, ', max_runs => 2')) if @bad;
 		my $output = run_script($node, <<"SQL" . call($saga, ', max_runs => 2'));
 SELECT pg_backend_pid() AS pid
 \\gset
@@ -137,6 +141,47 @@ SQL
 		is(done($saga), $wanted, "$name, $signal at request $nth, applied: $applied: once") or diag($output, $end);
 	}
 }
+
+# Every second request is lost, comes twice, or is late and sent again.
+foreach my $do ('drop', 'lose', 'twice', 'late')
+{
+	fault(do => $do, every => 2, times => 0, $do eq 'late' ? (lost => \1, ms => 100) : ());
+	foreach my $kind ([ 'forward', 'a, b, c' ], [ 'back', 'a, b, undo b, undo a', 'c' ])
+	{
+		my ($name, $wanted, @bad) = @$kind;
+		set_bad(@bad);
+		my $end = call_until_end("$name $do", ', max_runs => 1', 'postgres', 'other');
+		is(done("$name $do"), $wanted, "$name, $do: once") or diag($end);
+	}
+	reset_proxy();
+}
+control('GET', '/quiet?seconds=' . paced(60));
+is(done("$_->[0] late"), $_->[1], "$_->[0]: late requests change nothing") foreach [ 'forward', 'a, b, c' ], [ 'back', 'a, b, undo b, undo a' ];
+set_bad();
+
+# Bad input, rights, and a table of another layout.
+my %bad = (
+	'no steps at all' => [ "CALL run_saga('KEY', '1', NULL)", qr/22004/, '' ],
+	'no handler' => [ "CALL run_saga('KEY', to_jsonb('KEY'::text), ARRAY[('a', 'a(jsonb)', NULL), ('b', NULL, NULL)]::saga_step[])", qr/22004: step b of saga/, 'a' ],
+	'one name twice' => [ "CALL run_saga('KEY', to_jsonb('KEY'::text), ARRAY[('a', 'a(jsonb)', NULL), ('a', 'b(jsonb)', NULL)]::saga_step[])", qr/ID003: step a of saga/, 'a' ]);
+foreach my $what (sort keys %bad)
+{
+	my ($call, $error, $done) = @{ $bad{$what} };
+	like(run_script($node, $call =~ s/KEY/$what/gr . ";\n"), $error, "$what: refused");
+	is(done($what), $done, "$what: ... and nothing is undone that was not done");
+}
+is(run_script($node, "CALL run_saga('empty', '1', '{}');\n"), "{}\n", 'a saga of no steps ends at once');
+like(run_script($node, call('plain', '') =~ s/'c', 'c\(jsonb\)', NULL/'d', 'c(jsonb)', NULL/r), qr/ID003/, 'all calls have the same steps');
+$node->safe_psql('postgres', <<'SQL' . server_sql('custom', table => 'tap_saga_custom', layout => 'custom', key_attribute => 'id', status_attribute => 'state', expiry_attribute => 'ttl') . "SELECT idem_create_table('custom')");
+CREATE ROLE app; GRANT INSERT ON ledger TO app; GRANT SELECT ON bad TO app; GRANT USAGE ON FOREIGN SERVER exactonce TO app; CREATE ROLE guest;
+SQL
+like(run_script($node, "SET ROLE app;\n" . call('of a role', '')), qr/"c": "did c"/, 'a role that may use the server, and what the steps need');
+like(run_script($node, "SET ROLE guest;\n" . call('of a guest', '')), qr/42501: permission denied for foreign server/, 'one that may not');
+is(done('of a role') . done('of a guest'), 'a, b, c', '... does nothing');
+like(run_script($node, "SET exactonce.server = 'custom';\n" . call('custom', '')), qr/"c": "did c"/, 'another layout');
+set_bad('c');
+like(run_script($node, "SET exactonce.server = 'custom';\n" . call('custom back', ', max_runs => 1')), qr/was undone/, 'another layout, back');
+is(done('custom back'), 'a, b, undo b, undo a', '... in reverse order');
 
 settled($node, $_) foreach @databases;
 $node->stop;

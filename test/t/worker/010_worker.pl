@@ -286,6 +286,27 @@ foreach my $n (1 .. 6)
 	$sql->("DROP DATABASE $database WITH (FORCE)");
 	like(finish_script($claim), qr/57P01/, 'a database with a claim can be dropped by force, which ends its session');
 }
+# A drop that waits for a lock has ended the worker; the launcher comes by while it waits.
+$sql->('CREATE DATABASE waited_for');
+$sql->($extension, 'waited_for');
+my $claim_there = start_script($node, "BEGIN;\nSELECT idem_acquire('there');\n" . say_in_script('there') . "SELECT pg_sleep(600);\n", 'waited_for');
+await_word('there');
+my $blocker = start_script($node, "BEGIN;\nLOCK TABLE pg_db_role_setting IN SHARE MODE;\n" . say_in_script('locked') . halt_until('unlock') . "COMMIT;\n");
+await_word('locked');
+my $drop = start_script($node, "DROP DATABASE waited_for WITH (FORCE);\n");
+wait_until('a drop by force waits', sub { $sql->(<<'SQL') eq '1' });
+SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DROP DATABASE waited_for%' AND wait_event_type = 'Lock'
+SQL
+foreach (1 .. 2)
+{
+	$old = $sql->($worker_pid);
+	$sql->("SELECT pg_terminate_backend($old)");
+	wait_until('the launcher starts another worker meanwhile', sub { my $pid = $sql->($worker_pid); $pid && $pid ne $old });
+}
+go_on('unlock');
+finish_script($blocker);
+is(finish_script($drop), '', 'and the database is dropped');
+like(finish_script($claim_there), qr/57P01/, '... whose session was ended');
 wait_until('what they have left in memory is forgotten', sub { $sql->(<<'SQL') eq '0' });
 SELECT count(*) FROM exactonce_internal.claims_of_cluster() WHERE database NOT IN (SELECT oid FROM pg_database)
 SQL
