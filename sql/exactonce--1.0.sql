@@ -360,6 +360,14 @@ AS 'MODULE_PATHNAME', 'eo_idem_take_over';
 COMMENT ON FUNCTION @extschema@.idem_take_over(pg_catalog.uuid, pg_catalog.text) IS
 'for operators: has this database inherit a life that is silent, or that another life has retired, in the table of a server: what it has sealed is settled by this data. Only for a life whose server is gone for good. Takes half a minute. True: it is inherited, and the worker settles what it has left. False: it was closed, or is inherited already. Errors: 22004, 22023 (it is none of this database), 55000 (the worker cannot take note of it yet, and why), 55006 (it is extended by somebody), ID006, ID007';
 
+CREATE FUNCTION @extschema@.idem_lift(
+	server pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.bool
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
+AS 'MODULE_PATHNAME', 'eo_idem_lift';
+COMMENT ON FUNCTION @extschema@.idem_lift(pg_catalog.text) IS
+'for operators: if this database''s life is barred in the table of a server (exactonce_lives), the next claim there begins another one, at the price of the commits with keys that are under way. In any case the owner of the server may cost as many lives as on a new day. True: it was barred. Errors: those of the server''s options';
+
 CREATE FUNCTION @extschema@.idem_drain(
 	timeout pg_catalog.interval DEFAULT '1 min')
 RETURNS pg_catalog.int4
@@ -512,7 +520,9 @@ CREATE FUNCTION exactonce_internal.lives_of_cluster(
 	OUT beat pg_catalog.int8,
 	OUT since pg_catalog.timestamptz,
 	OUT scanned pg_catalog.int8,
-	OUT refused pg_catalog.text)
+	OUT refused pg_catalog.text,
+	OUT barred_since pg_catalog.timestamptz,
+	OUT barred_why pg_catalog.text)
 RETURNS SETOF pg_catalog.record
 LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'eo_lives_of_cluster';
@@ -523,7 +533,7 @@ CREATE VIEW @extschema@.exactonce_lives AS
 	SELECT COALESCE(l.id, p.life) AS life, l.number, l.started_at, l.timeline,
 		p.dynamodb_table, p.key_prefix,
 		COALESCE(p.state, 'over') AS state, p.beat, l.beat AS noted_beat, p.since, p.scanned,
-		p.refused
+		p.refused, p.barred_since, p.barred_why
 	FROM (SELECT i.* FROM exactonce_internal.lives i
 		JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) i.system_identifier
 		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) i.dboid
@@ -541,11 +551,13 @@ COMMENT ON COLUMN @extschema@.exactonce_lives.started_at IS 'when it began';
 COMMENT ON COLUMN @extschema@.exactonce_lives.timeline IS 'timeline of the WAL then';
 COMMENT ON COLUMN @extschema@.exactonce_lives.dynamodb_table IS 'name of the DynamoDB table; NULL: none is of interest';
 COMMENT ON COLUMN @extschema@.exactonce_lives.key_prefix IS 'key prefix of the server';
-COMMENT ON COLUMN @extschema@.exactonce_lives.state IS 'opening, open (this database''s own, going on); alive (somebody else extends it), silent (nobody does, for not long enough), waits for idem_take_over() (silent; exactonce.takeover leaves it to an operator), has another heir, not reached, settled here; over';
+COMMENT ON COLUMN @extschema@.exactonce_lives.state IS 'opening, open (this database''s own, going on), barred (its own, lost in the table of a tenant); alive (somebody else extends it), silent (nobody does, for not long enough), waits for idem_take_over() (silent; exactonce.takeover leaves it to an operator), has another heir, not reached, settled here; over';
 COMMENT ON COLUMN @extschema@.exactonce_lives.beat IS 'how often it was extended, as far as is known';
 COMMENT ON COLUMN @extschema@.exactonce_lives.noted_beat IS 'the same when it was last noted in this data';
 COMMENT ON COLUMN @extschema@.exactonce_lives.scanned IS 'items of the table that were looked at so far for what the life has left; NULL: no scan goes on';
 COMMENT ON COLUMN @extschema@.exactonce_lives.refused IS 'roles whose credentials were refused in the table when they were tried last, and why; the worker goes by those of others as long as it finds any';
+COMMENT ON COLUMN @extschema@.exactonce_lives.barred_since IS 'when the life was lost in that table, which is a tenant''s; it goes on in the others';
+COMMENT ON COLUMN @extschema@.exactonce_lives.barred_why IS 'what has become of its item there';
 COMMENT ON COLUMN @extschema@.exactonce_lives.since IS 'open: when the last confirmed extension was sent; else when its item was first seen as it is';
 
 CREATE FUNCTION exactonce_internal.claims_of_cluster(
@@ -1288,7 +1300,7 @@ BEGIN
 			AND (p.pronamespace OPERATOR(pg_catalog.=) 'exactonce_internal'::pg_catalog.regnamespace::pg_catalog.oid
 				OR p.pronamespace OPERATOR(pg_catalog.=) '@extschema@'::pg_catalog.regnamespace::pg_catalog.oid
 				AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['idem_forget', 'idem_list', 'idem_sweep', 'action_list', 'idem_resolve', 'action_resolve', 'idem_give_up', 'idem_create_table', 'idem_check',
-					'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_drain', 'idem_audit', 'exactonce_stats_reset']::pg_catalog.name[]))
+					'idem_guard', 'idem_mirror', 'idem_take_over', 'idem_lift', 'idem_drain', 'idem_audit', 'exactonce_stats_reset']::pg_catalog.name[]))
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', o.object,
 			CASE WHEN o.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'

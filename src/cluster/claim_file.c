@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "cluster/bars.h"
 #include "cluster/cache.h"
 #include "cluster/circuit.h"
 #include "cluster/claim_file.h"
@@ -62,7 +63,7 @@
 
 static const EoMemory *const memories[] = {
 	&eo_database_memory, &eo_life_watch_memory, &eo_progress_memory, &eo_service_clock_memory,
-	&eo_circuit_memory, &eo_slot_prepared_memory
+	&eo_circuit_memory, &eo_slot_prepared_memory, &eo_bar_memory
 };
 
 /* Open, and locked, as long as any process of this server lives. */

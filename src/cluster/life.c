@@ -4,8 +4,8 @@
  *	  The lives of the databases of this cluster, and the leases on them.
  *
  * A database has at most one current life.  It ends when it is given up, because its
- * item in some table is not ours any more; when it is closed, because nothing is left
- * to be done under it; or with the run of the server.  A life that was not closed
+ * item in some trusted table is not ours any more (bars.c); when it is closed, because
+ * nothing is left to be done under it; or with the run of the server.  A life that was not closed
  * stays here until the next one has retired it in each of its places.
  *
  *	 worker: eo_life_begin          eo_life_bar        eo_life_forget
@@ -74,9 +74,10 @@ typedef struct Nonce
 
 typedef struct Life
 {
+	EoEntry		entry;			/* free if it is unused */
 	Status		status;
-	Oid			dboid;
 	bool		this_run;
+	bool		has_home;		/* one of its places is */
 	EoLife		life;
 } Life;
 
@@ -103,11 +104,9 @@ typedef struct Lives
 static Lives *lives;
 
 static Life *next_life(uint32 *cursor);
-static Life *unused_life(void);
 static Place *clear_place(Place *p);
 static void free_place(Place *p);
 static Place *find_place(const Life *life, const EoTarget *target);
-static bool has_home(const Life *life);
 
 /* ----- a start ----- */
 
@@ -169,33 +168,21 @@ find_current(Oid dboid)
 
 	while ((life = next_life(&cursor)) != NULL)
 	{
-		if (life->status == CURRENT && life->dboid == dboid)
+		if (life->status == CURRENT && life->entry.dboid == dboid)
 			return life;
 	}
 	return NULL;
 }
 
 static Life *
-new_life(void)
+clear_life(Life *life)
 {
-	Life	   *life = unused_life();
+	EoEntry		entry = life->entry;
 
-	if (life == NULL)
-		return NULL;
 	lives->high_life = Max(lives->high_life, (uint32) (life - lives->lives) + 1);
 	memset(life, 0, sizeof(Life));
+	life->entry = entry;
 	return life;
-}
-
-static Life *
-unused_life(void)
-{
-	for (uint32 i = 0; i < EO_MAX_LIVES; i++)
-	{
-		if (lives->lives[i].status == UNUSED)
-			return &lives->lives[i];
-	}
-	return NULL;
 }
 
 /* A place of this database, in the share of its tenant (entries.c).  NULL: that is used up. */
@@ -254,11 +241,13 @@ drop_life(Life *life)
 	while ((p = find_place(life, NULL)) != NULL)
 		free_place(p);
 	life->status = UNUSED;
+	life->entry.dboid = InvalidOid;
 }
 
 static void
 free_place(Place *p)
 {
+	life_of(p)->has_home &= !p->place.home;
 	p->generation = 0;
 	p->entry.dboid = InvalidOid;
 }
@@ -278,19 +267,6 @@ find_place(const Life *life, const EoTarget *target)
 	return NULL;
 }
 
-static bool
-has_home(const Life *life)
-{
-	for (uint32 i = 0; i < lives->high_place; i++)
-	{
-		const Place *p = &lives->places[i];
-
-		if (p->generation != 0 && life_of(p) == life && p->place.home)
-			return true;
-	}
-	return false;
-}
-
 /* ----- the last run ----- */
 
 /*
@@ -303,10 +279,10 @@ adopt_place(const Place *old, const Life *life)
 	Place	   *p = &lives->places[lives->high_place];
 
 	if ((!old->place.open && !old->place.sent) || old->place.retired ||
-		lives->high_place == EO_MAX_PLACES)
+		old->place.barred_at != 0 || lives->high_place == EO_MAX_PLACES)
 		return;
 	(void) clear_place(p);
-	p->entry.dboid = life->dboid;
+	p->entry.dboid = life->entry.dboid;
 	p->entry.roleid = old->entry.roleid;
 	p->place.target = old->place.target;
 	p->place.target.url[sizeof(p->place.target.url) - 1] = '\0';
@@ -335,11 +311,12 @@ eo_life_adopt(const void *old_memory)
 	for (uint32 i = 0; i < Min(old->high_life, EO_MAX_LIVES); i++)
 	{
 		const Life *was = &old->lives[i];
-		Life	   *now = was->status != UNUSED ? new_life() : NULL;
+		Life	   *now;
 
-		if (now == NULL)
+		if (was->status == UNUSED)
 			continue;
-		now->dboid = was->dboid;
+		now = clear_life(&lives->lives[lives->high_life]);
+		now->entry.dboid = was->entry.dboid;
 		now->life = was->life;
 		now->status = ENDED;
 		for (uint32 j = 0; j < Min(old->high_place, EO_MAX_PLACES); j++)
@@ -375,7 +352,7 @@ bool
 eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bool *open)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	const Life *life = find_current(target->dboid);
+	Life	   *life = find_current(target->dboid);
 	Place	   *p;
 
 	if (life == NULL || !is_id(life, id))
@@ -396,8 +373,8 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 	 * A tenant, who may spoil the item of his place, must not keep a life
 	 * from the others.
 	 */
-	if (!OidIsValid(target->tenant) && !has_home(life))
-		p->place.home = true;
+	if (eo_target_is_trusted(target) && !life->has_home)
+		p->place.home = life->has_home = true;
 	*ref = p->place.ref;
 	*open = p->place.open;
 	return true;
@@ -409,7 +386,7 @@ eo_life_database_has_place(Oid dboid)
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 	EoEntries	all = eo_life_place_entries();
 
-	return eo_entries_share(&all, dboid) > eo_entries_count(&all, dboid);
+	return eo_entries_room(&all, dboid) > 0;
 }
 
 /* A request that may have made the item, and another process that writes it, keep the place. */
@@ -420,7 +397,8 @@ eo_life_leave_place(EoPlaceRef ref)
 	Place	   *p = place_of(ref);
 	bool		in_doubt = false;
 
-	if (p == NULL || p->place.open)
+	/* That the life is barred there is not forgotten while it lasts. */
+	if (p == NULL || p->place.open || p->place.barred_at != 0)
 		return;
 	for (int i = 0; i < MAX_NONCES; i++)
 		in_doubt |= p->nonces[i].sent_us > 0;
@@ -433,7 +411,7 @@ eo_life_place_is_current_locked(EoPlaceRef ref)
 {
 	Place	   *p = place_of(ref);
 
-	return p != NULL && p->place.open && life_of(p)->status == CURRENT;
+	return p != NULL && p->place.open && p->place.barred_at == 0 && life_of(p)->status == CURRENT;
 }
 
 bool
@@ -603,6 +581,13 @@ void
 eo_life_give_up(Oid dboid, const uint8 *id)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+
+	eo_life_give_up_locked(dboid, id);
+}
+
+void
+eo_life_give_up_locked(Oid dboid, const uint8 *id)
+{
 	Life	   *life = find_life(id);
 
 	if (life != NULL && (life->status == CURRENT || life->status == BARRED))
@@ -619,29 +604,31 @@ eo_life_next_database(uint32 *cursor, Oid *dboid)
 	const Life *life = next_life(cursor);
 
 	if (life != NULL)
-		*dboid = life->dboid;
+		*dboid = life->entry.dboid;
 	return life != NULL;
 }
 
 /* ----- for the worker ----- */
 
 bool
-eo_life_has_room(void)
+eo_life_has_room(Oid dboid)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
+	EoEntries	all = eo_life_entries();
 
-	return unused_life() != NULL;
+	return eo_entries_room(&all, dboid) > 0;
 }
 
 bool
 eo_life_begin(Oid dboid, const uint8 *id)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	Life	   *life = new_life();
+	EoEntries	all = eo_life_entries();
+	Life	   *life = eo_entries_take_share(&all, dboid, InvalidOid);
 
 	if (life == NULL)
 		return false;
-	life->dboid = dboid;
+	(void) clear_life(life);
 	life->this_run = true;
 	memcpy(life->life.id, id, EO_UUID_LEN);
 	life->life.began_us = eo_clock_steady_us();
@@ -659,7 +646,7 @@ eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current)
 		Place	   *p = &lives->places[(*cursor)++];
 
 		*current = p->generation != 0 && life_of(p)->status == CURRENT;
-		if (p->generation != 0 && (!OidIsValid(dboid) || life_of(p)->dboid == dboid))
+		if (p->generation != 0 && (!OidIsValid(dboid) || life_of(p)->entry.dboid == dboid))
 			return &p->place;
 	}
 	return NULL;
@@ -678,7 +665,7 @@ eo_life_owed_place_locked(Oid dboid, Oid serverid)
 		return NULL;
 	while ((place = eo_life_next_place_locked(dboid, &cursor, &current)) != NULL)
 	{
-		if (current && place->scan_due_us > 0 &&
+		if (current && place->scan_due_us > 0 && place->barred_at == 0 &&
 			(!OidIsValid(serverid) || place->target.serverid == serverid) &&
 			(oldest == NULL || place->scan_due_us < oldest->scan_due_us))
 			oldest = place;
@@ -711,7 +698,7 @@ eo_life_next_ended(Oid dboid, uint32 *cursor, uint8 *id, bool *this_run)
 
 	while ((life = next_life(cursor)) != NULL)
 	{
-		if (life->status != ENDED || life->dboid != dboid)
+		if (life->status != ENDED || life->entry.dboid != dboid)
 			continue;
 		memcpy(id, life->life.id, EO_UUID_LEN);
 		*this_run = life->this_run;
@@ -759,7 +746,7 @@ eo_life_drop_database(Oid dboid)
 
 	while ((life = next_life(&cursor)) != NULL)
 	{
-		if (life->dboid == dboid)
+		if (life->entry.dboid == dboid)
 			drop_life(life);
 	}
 }
@@ -788,6 +775,15 @@ eo_life_reopen(const uint8 *id)
 
 	if (life != NULL && life->status == BARRED)
 		life->status = CURRENT;
+}
+
+EoEntries
+eo_life_entries(void)
+{
+	return (EoEntries)
+	{
+		lives->lives, sizeof(Life), EO_MAX_LIVES, NULL
+	};
 }
 
 EoEntries

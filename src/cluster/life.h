@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "cluster/target.h"
+#include "datatype/timestamp.h"
 #include "server/entries.h"
 #include "server/store.h"
 #include "wire/hex.h"
@@ -37,11 +38,14 @@ typedef struct EoPlace
 	EoPlaceRef	ref;
 	uint8		life[EO_UUID_LEN];
 	EoTarget	target;			/* as its item was reached last */
-	bool		home;			/* the first of its life that is no tenant's */
+	bool		home;			/* the first of its life that is trusted */
 	bool		sent;			/* a write was sent that may have created the
 								 * item */
 	bool		open;			/* the item was created by us, as we know */
 	bool		retired;		/* the heir has taken over here */
+	TimestampTz barred_at;		/* the life was lost here, see bars.h; 0: it
+								 * was not */
+	char		barred_why[64];
 	int64		beat;			/* of the item, as far as is known */
 	int64		sent_beat;		/* the highest that was sent */
 	int64		confirmed_us;	/* steady clock: when the last confirmed beat
@@ -79,7 +83,7 @@ extern bool eo_life_database_has_place(Oid dboid);
 /* The item could not be made: give the place back, unless a request may still make it. */
 extern void eo_life_leave_place(EoPlaceRef ref);
 
-/* Is this an open place of a current life? */
+/* Is this an open place of a current life, which is not barred there? */
 extern bool eo_life_place_is_open(EoPlaceRef ref);
 extern bool eo_life_place_info(EoPlaceRef ref, EoPlace *place);
 
@@ -119,8 +123,8 @@ extern bool eo_life_next_database(uint32 *cursor, Oid *dboid);
 
 /* ---- for the worker ---- */
 
-/* Is there room for another life? */
-extern bool eo_life_has_room(void);
+/* Is there room for another life of this database? */
+extern bool eo_life_has_room(Oid dboid);
 
 /* A life whose row is flushed; false: there is no room. */
 extern bool eo_life_begin(Oid dboid, const uint8 *id);
@@ -151,8 +155,10 @@ extern void eo_life_reopen(const uint8 *id);
 
 /* ---- for the files of src/cluster; the caller must hold the lock ---- */
 
+extern EoEntries eo_life_entries(void);
 extern EoEntries eo_life_place_entries(void);
 extern bool eo_life_place_is_current_locked(EoPlaceRef ref);
+extern void eo_life_give_up_locked(Oid dboid, const uint8 *id);
 
 /*
  * Walk through the places of a database, or of all (InvalidOid).  Sets *current if it is one of

@@ -115,7 +115,8 @@ find_open_place(const EoTarget *target)
 
 	while ((place = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
 	{
-		if (current && place->open && eo_target_same_place(&place->target, target))
+		if (current && place->open && place->barred_at == 0 &&
+			eo_target_same_place(&place->target, target))
 			break;
 	}
 	return place;

@@ -31,7 +31,7 @@ eo_target_of(const EoStore *store, EoTarget *target)
 	target->dboid = MyDatabaseId;
 	target->serverid = s->serverid;
 	target->userid = s->userid;
-	target->tenant = s->tenant;
+	target->tenant = s->place_tenant;
 	target->plain_http = s->plain_http;
 	if (strlcpy(target->url, s->url, sizeof(target->url)) >= sizeof(target->url) ||
 		strlcpy(target->region, s->region, sizeof(target->region)) >= sizeof(target->region) ||
@@ -109,9 +109,9 @@ eo_target_store(const EoTarget *target)
 	MemoryContext old;
 	const char *host;
 
-	/* After DROP SERVER any other server of the same table serves. */
+	/* After DROP SERVER another server of the same table serves. */
 	if (s == NULL)
-		s = eo_options_load_like(target->url, target->region, target->table);
+		s = eo_options_load_like(target->url, target->region, target->table, target->tenant);
 	if (s == NULL)
 		return NULL;
 

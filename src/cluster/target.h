@@ -24,7 +24,7 @@ typedef struct EoTarget
 	Oid			dboid;
 	Oid			serverid;
 	Oid			userid;			/* whose user mapping is used */
-	Oid			tenant;			/* of the server, see server.h */
+	Oid			tenant;			/* see eo_options_tenant() */
 	bool		plain_http;
 	char		url[320];
 	char		region[64];
@@ -56,11 +56,29 @@ eo_target_same_layout(const EoTarget *a, const EoTarget *b)
 		strcmp(a->layout, b->layout) == 0;
 }
 
-/* The same table, and the same key prefix: a life has one item there, see life.h. */
+/* The same table by its address, and the same key prefix? */
+static inline bool
+eo_target_same_prefix(const EoTarget *a, const EoTarget *b)
+{
+	return eo_target_same_table(a, b) && strcmp(a->prefix, b->prefix) == 0;
+}
+
+/*
+ * The same place: a life has one item there, see life.h.  By the server of a tenant it is another
+ * one: whoever owns a server may have credentials of an account in which a table of that name is
+ * another table, or an endpoint of his own behind that name.
+ */
 static inline bool
 eo_target_same_place(const EoTarget *a, const EoTarget *b)
 {
-	return eo_target_same_table(a, b) && strcmp(a->prefix, b->prefix) == 0;
+	return a->tenant == b->tenant && eo_target_same_prefix(a, b);
+}
+
+/* Do only superusers, and whoever they trust, answer for this target? */
+static inline bool
+eo_target_is_trusted(const EoTarget *target)
+{
+	return !OidIsValid(target->tenant);
 }
 
 /*

@@ -315,7 +315,7 @@ judge_by_history(Audit *a, KnownLife *life)
 {
 	life->is_ours = eo_life_rows_find(&a->history, life->id) >= 0;
 	life->is_earlier = eo_life_rows_is_earlier(&a->history, life->id);
-	eo_life_verdict(&a->history, life->id, NULL, &life->verdict);
+	eo_life_verdict(&a->history, &a->target, life->id, NULL, &life->verdict);
 }
 
 /* Read the life's item, once for each audit. */
@@ -344,7 +344,7 @@ look_at(Audit *a, KnownLife *life)
 static bool
 is_of_server(const EoOutboxRow *row, const Audit *a)
 {
-	return eo_target_same_place(&row->target, &a->target) ||
+	return eo_target_same_prefix(&row->target, &a->target) ||
 		(row->target.serverid == a->target.serverid &&
 		 strcmp(row->target.prefix, a->target.prefix) == 0 &&
 		 strncmp(row->pk, a->pk_prefix, strlen(a->pk_prefix)) == 0);
@@ -393,7 +393,7 @@ read_for(Audit *a, const EoOutboxRow *row)
 	EoStore    *store;
 	EoAnswer   *answer;
 
-	if (eo_target_same_place(&row->target, &a->target))
+	if (eo_target_same_prefix(&row->target, &a->target))
 		return read_again(a, row->pk);
 	store = eo_known_target_exists(&row->target) ? eo_target_store(&row->target) : NULL;
 	if (store == NULL)

@@ -23,6 +23,7 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "cluster/bars.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/slot_prepared.h"
@@ -130,7 +131,7 @@ is_open_question(const EoSlotView *view)
 
 	if (!eo_slot_has_origin(info))
 		return false;
-	if (!eo_life_is_current(MyDatabaseId, info->origin.life) &&
+	if (!eo_bar_is_ours(&view->target, info->origin.life) &&
 		(info->heir != EO_HEIR_OURS || !eo_life_is_current(MyDatabaseId, info->heir_by)))
 		return true;
 	return !lease_holds(&view->target);
@@ -153,7 +154,7 @@ find_question(TransactionId xid, EoSlotView *view, bool *foreign)
 		if (TransactionIdIsValid(xid) && (TransactionId) view->info.prepared_xid != xid)
 			continue;
 		*foreign = eo_slot_has_origin(&view->info) && view->info.heir == EO_HEIR_FOREIGN &&
-			!eo_life_is_current(MyDatabaseId, view->info.origin.life);
+			!eo_bar_is_ours(&view->target, view->info.origin.life);
 		open |= is_open_question(view);
 	}
 	return open || *foreign;

@@ -81,6 +81,7 @@ typedef struct Sealing
 } Sealing;
 
 pg_noreturn static void raise_life_is_over(const EoTxClaim *claim);
+pg_noreturn static void raise_place_is_barred(const EoTxClaim *claim);
 pg_noreturn static void raise_duplicate(const EoTxClaim *claim);
 static void start_claim(Sealing *s, EoTxClaim *claim, EoVerb verb, const EoRecord *seen);
 
@@ -174,6 +175,7 @@ static void
 renew_leases(Sealing *s, EoLife *life)
 {
 	EoStore    *last = NULL;
+	bool		renewed = false;
 	dlist_iter	iter;
 
 	memset(life, 0, sizeof(*life));
@@ -187,12 +189,14 @@ renew_leases(Sealing *s, EoLife *life)
 		if (c->store != last)
 		{
 			eo_target_of(c->store, &target);
-			(void) eo_lives_renew(c->store, &target, c->row_life, c->key, s->deadline_us);
+			renewed = eo_lives_renew(c->store, &target, c->row_life, c->key, s->deadline_us);
 			last = c->store;
 		}
 		if (!eo_life_current(MyDatabaseId, life) ||
 			memcmp(c->row_life, life->id, EO_UUID_LEN) != 0)
 			raise_life_is_over(c);
+		if (!renewed)
+			raise_place_is_barred(c);
 	}
 }
 
@@ -205,6 +209,17 @@ raise_life_is_over(const EoTxClaim *claim)
 					eo_text_key_shown(claim->key), claim->store->server->name),
 			 errdetail("Another server has taken over from this one, or its item in the table was removed."),
 			 errhint("The transaction was rolled back. Retry it; see exactonce_lives.")));
+}
+
+static void
+raise_place_is_barred(const EoTxClaim *claim)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_UNAVAILABLE),
+			 errmsg("cannot commit key \"%s\" on server \"%s\": the lease of this database in its table was lost",
+					eo_text_key_shown(claim->key), claim->store->server->name),
+			 errdetail("The item of its life in the table was retired, changed or removed."),
+			 errhint("The transaction was rolled back. Find out who writes the ORIGIN items of that table; see exactonce_lives.")));
 }
 
 /*

@@ -289,8 +289,8 @@ may_give_back(EoStore *store, const char *key, const uint8 *life)
 	if (max_prepared_xacts == 0)
 		return true;
 	eo_target_of(store, &target);
-	(void) eo_lives_renew(store, &target, NULL, key, 0);
-	return is_ours_to_settle(store, life, &verdict);
+	return eo_lives_renew(store, &target, NULL, key, 0) &&
+		is_ours_to_settle(store, life, &verdict);
 }
 
 /* Write what is to be written about the claim.  Returns false if that is left to the worker. */
@@ -575,13 +575,14 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 static bool
 may_be_hidden(const EoOrigin *origin)
 {
+	EoTarget	anywhere = {.dboid = MyDatabaseId};
 	EoHistory	history;
 	EoLifeVerdict verdict;
 
 	if (eo_life_is_current(MyDatabaseId, origin->life))
 		return true;
 	eo_life_rows_read(&history);
-	eo_life_verdict(&history, origin->life, NULL, &verdict);
+	eo_life_verdict(&history, &anywhere, origin->life, NULL, &verdict);
 	return verdict.this_run || (eo_life_rows_find(&history, origin->life) >= 0 &&
 								origin->xid < eo_runs_start());
 }

@@ -185,6 +185,7 @@ compare(const EoServer *s, const EoTarget *target, Fit *fit)
 		strcmp(s->table, target->table) != 0)
 		return;
 	fit->score = 1 + (s->serverid == target->serverid) + 2 * same_prefix;
+	its.tenant = s->place_tenant;
 	fit->same_place = same_prefix && s->plain_http == target->plain_http &&
 		strlcpy(its.layout, s->layout, sizeof(its.layout)) < sizeof(its.layout) &&
 		eo_target_same_place(&its, target);
@@ -335,16 +336,15 @@ eo_known_target_identities(const EoTarget *target, EoIdentityRef *others)
 }
 
 bool
-eo_known_target_of_superuser(const EoTarget *target, EoIdentityRef *owner)
+eo_known_target_trusted(const EoTarget *target, EoIdentityRef *owner)
 {
 	ListCell   *cell;
 
-	foreach(cell, eo_options_servers())
+	foreach(cell, eo_target_is_trusted(target) ? eo_options_servers() : NIL)
 	{
 		ForeignServer *fs = GetForeignServerExtended(lfirst_oid(cell), FSV_MISSING_OK);
 
-		if (fs == NULL || !superuser_arg(fs->owner) ||
-			!fit_of(fs->serverid, fs->owner, target).same_place)
+		if (fs == NULL || !fit_of(fs->serverid, fs->owner, target).same_place)
 			continue;
 		*owner = (EoIdentityRef)
 		{

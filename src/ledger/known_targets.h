@@ -38,10 +38,10 @@ typedef struct EoIdentityRef
 } EoIdentityRef;
 
 /*
- * The owner of a server that leads to the same place as a target does by its present options, if he
- * is a superuser.  Returns false if no superuser owns such a server.  Needs a transaction.
+ * The owner of a trusted server that leads to the same place as a target does, by its present
+ * options.  Returns false if there is none.  Needs a transaction.
  */
-extern bool eo_known_target_of_superuser(const EoTarget *target, EoIdentityRef *owner);
+extern bool eo_known_target_trusted(const EoTarget *target, EoIdentityRef *owner);
 
 #define EO_MAX_IDENTITIES 16
 

@@ -52,6 +52,7 @@ typedef struct EoLifeCheck
 	char		id[EO_UUID_TEXT_LEN + 1];	/* the life as text */
 	bool		ended;			/* in this cluster; place is as it was left */
 	bool		this_run;
+	int64		ended_us;		/* monotonic: since this was known */
 	bool		asked;			/* a record that was scanned, a row or a slot
 								 * names the life */
 	bool		met;			/* a session has met it, or waits for its end */

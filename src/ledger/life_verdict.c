@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "cluster/bars.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
@@ -24,7 +25,6 @@
 #include "server/answer.h"
 #include "server/life_store.h"
 #include "server/store.h"
-#include "server/text.h"
 #include "wire/clock.h"
 #include "wire/hex.h"
 #include "wire/http.h"
@@ -78,8 +78,8 @@ find_next(const EoHistory *history, int i, uint64 *floor, uint64 *start)
 }
 
 void
-eo_life_verdict(const EoHistory *history, const uint8 *id, const EoLifeFinding *finding,
-				EoLifeVerdict *verdict)
+eo_life_verdict(const EoHistory *history, const EoTarget *target, const uint8 *id,
+				const EoLifeFinding *finding, EoLifeVerdict *verdict)
 {
 	static const EoLifeFinding nothing;
 	const EoLifeFinding *f = finding != NULL ? finding : &nothing;
@@ -91,7 +91,7 @@ eo_life_verdict(const EoHistory *history, const uint8 *id, const EoLifeFinding *
 	};
 	if (eo_life_is_current(MyDatabaseId, id))
 	{
-		verdict->relation = EO_LIFE_OURS;
+		verdict->relation = eo_bar_is_ours(target, id) ? EO_LIFE_OURS : EO_LIFE_OTHER;
 		verdict->known = verdict->exists = verdict->this_run = true;
 		return;
 	}
@@ -122,7 +122,7 @@ eo_life_verdict_passes_on(const EoHistory *history, const uint8 *heir, bool clos
  * and pass it on.
  */
 static bool
-is_over(EoStore *store, const char *prefix, const EoHistory *history, const EoLifeItem *item,
+is_over(EoStore *store, const EoTarget *target, const EoHistory *history, const EoLifeItem *item,
 		int depth, EoError *error, bool *failed)
 {
 	uint8		by[EO_UUID_LEN];
@@ -135,10 +135,10 @@ is_over(EoStore *store, const char *prefix, const EoHistory *history, const EoLi
 	if (!eo_hex_read_uuid(item->retired_by, by))
 		return false;
 	if (eo_life_is_current(MyDatabaseId, by))
-		return true;
+		return eo_bar_is_ours(target, by);
 	if (depth >= MAX_HEIRS)
 		return false;
-	answer = eo_answer_run_one(eo_life_store_prepare_read(store, prefix, item->retired_by));
+	answer = eo_answer_run_one(eo_life_store_prepare_read(store, target->prefix, item->retired_by));
 	heir = eo_life_store_item(answer);
 	if (answer->outcome == EO_FAILED_CALL)
 	{
@@ -147,7 +147,7 @@ is_over(EoStore *store, const char *prefix, const EoHistory *history, const EoLi
 	}
 	else if (answer->exists &&
 			 eo_life_verdict_passes_on(history, by, heir->state == EO_LIFE_CLOSED))
-		over = is_over(store, prefix, history, heir, depth + 1, error, failed);
+		over = is_over(store, target, history, heir, depth + 1, error, failed);
 	eo_answer_free(answer);
 	return over;
 }
@@ -156,19 +156,20 @@ bool
 eo_life_verdict_read(EoStore *store, const EoHistory *history, const uint8 *id,
 					 EoLifeVerdict *verdict, EoError *error)
 {
-	const char *prefix = eo_text_to_utf8(store->server->key_prefix);
 	char		text[EO_UUID_TEXT_LEN + 1];
+	EoTarget	target;
 	EoLifeFinding finding = {0};
 	EoAnswer   *answer;
 	bool		failed = false;
 
+	eo_target_of(store, &target);
 	if (eo_life_is_current(MyDatabaseId, id))
 	{
-		eo_life_verdict(history, id, NULL, verdict);
+		eo_life_verdict(history, &target, id, NULL, verdict);
 		return true;
 	}
 	eo_hex_put_uuid(id, text);
-	answer = eo_answer_run_one(eo_life_store_prepare_read(store, prefix, text));
+	answer = eo_answer_run_one(eo_life_store_prepare_read(store, target.prefix, text));
 	if (answer->outcome == EO_FAILED_CALL)
 	{
 		*error = answer->error;
@@ -180,11 +181,11 @@ eo_life_verdict_read(EoStore *store, const EoHistory *history, const uint8 *id,
 
 		finding.exists = true;
 		finding.closed = item->state == EO_LIFE_CLOSED;
-		finding.over = is_over(store, prefix, history, item, 0, error, &failed);
+		finding.over = is_over(store, &target, history, item, 0, error, &failed);
 		finding.ancestors = item->ancestors;
 	}
 	if (!failed)
-		eo_life_verdict(history, id, &finding, verdict);
+		eo_life_verdict(history, &target, id, &finding, verdict);
 	eo_answer_free(answer);
 	return !failed;
 }
@@ -199,7 +200,7 @@ is_being_retired(const EoTarget *target, const uint8 *id)
 	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
 		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && (place.open || place.sent) &&
-			!place.retired && eo_target_same_place(&place.target, target))
+			!place.retired && place.barred_at == 0 && eo_target_same_place(&place.target, target))
 			return true;
 	}
 	return false;
@@ -212,10 +213,10 @@ eo_life_verdict_watch(EoStore *store, const uint8 *id, EoLifeVerdict *verdict, E
 	EoHistory	history = {0};
 	EoTarget	target;
 
-	if (eo_life_is_current(MyDatabaseId, id))
+	eo_target_of(store, &target);
+	if (eo_bar_is_ours(&target, id))
 		return eo_life_verdict_read(store, &history, id, verdict, error);
 	eo_database_wake(MyDatabaseId);
-	eo_target_of(store, &target);
 	while (is_being_retired(&target, id) && eo_clock_monotonic_us() < give_up_us)
 		eo_http_wait(eo_clock_monotonic_us() + 2000, EO_WAIT_RAISE);
 	eo_life_rows_read(&history);

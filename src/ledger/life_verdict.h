@@ -54,11 +54,12 @@ typedef struct EoLifeFinding
 } EoLifeFinding;
 
 /*
- * How does the life stand to this database?  This says it by the history and by what was found
- * (NULL: nothing), and reads nothing else but which life is current.  Without a finding a life
- * that is not current is an EO_LIFE_OTHER.
+ * How does the life stand to this database, as far as this target is concerned?  This says it by
+ * the history and by what was found (NULL: nothing), and reads nothing else but which life is
+ * current.  Without a finding a life that is not current is an EO_LIFE_OTHER.  The current one is,
+ * too, where it is barred, whatever the item says: its sessions may be about to commit.
  */
-extern void eo_life_verdict(const EoHistory *history, const uint8 *id,
+extern void eo_life_verdict(const EoHistory *history, const EoTarget *target, const uint8 *id,
 							const EoLifeFinding *finding, EoLifeVerdict *verdict);
 
 /*

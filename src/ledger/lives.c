@@ -33,6 +33,7 @@
  */
 #include "postgres.h"
 
+#include "cluster/bars.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/service_clocks.h"
@@ -65,6 +66,8 @@ static void make_contact(EoStore *store, const EoTarget *target, const char *doi
 						 const char *key, int64 deadline_us);
 static void write_item(EoStore *store, const EoTarget *target, EoLifeVerb verb,
 					   const char *doing, const char *key, int64 deadline_us);
+static bool win_back(const EoStore *store, const EoTarget *target);
+static void lose(const EoPlace *place, const EoAnswer *answer);
 static bool shows_own_beat(const EoPlace *place, const EoLifeItem *item, int64 *sent_us);
 
 /* ----- contact ----- */
@@ -102,9 +105,31 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 					 errdetail("This database has as many tables and key prefixes in use as one database may have: half of what the others leave."),
 					 errhint("Leases of tables that are not used end with an idle worker, after five minutes.")));
 		}
-		if (!open)
+		if (!win_back(store, target) && !open)
 			write_item(store, target, EO_LIFE_CREATE, doing, key, deadline_us);
 	}
+}
+
+/*
+ * The place may be barred: then the next life has it, if the tenant's budget pays for that, and
+ * else the call is refused.  Returns false if the place is not barred.
+ */
+static bool
+win_back(const EoStore *store, const EoTarget *target)
+{
+	EoPlace		place;
+
+	if (!eo_life_place_info(store->place, &place) || place.barred_at == 0)
+		return false;
+	if (eo_bar_spend(&place))
+		return true;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("table \"%s\" of server \"%s\" is barred, because the lease of this database was lost there",
+					target->table, store->server->name),
+			 errdetail("The item of its life was %s. No more lives of the database are spent today for the tables of role \"%s\".",
+					   place.barred_why, GetUserNameFromId(target->tenant, true)),
+			 errhint("Find out who writes the ORIGIN items of that table, and call idem_lift().")));
 }
 
 /* A life that is minted in a drained database would be closed again at once. */
@@ -211,6 +236,8 @@ eo_lives_renew(EoStore *store, const EoTarget *target, const uint8 *life, const 
 {
 	while (life == NULL || eo_life_is_current(MyDatabaseId, life))
 	{
+		if (eo_bar_is_barred(target))
+			return false;
 		make_contact(store, target, "commit", key, deadline_us);
 		if (eo_lives_lease_is_young(store->place))
 			return true;
@@ -273,6 +300,8 @@ eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb verb, const char *an
 	uint64		nonce;
 	int64		sent_us;
 
+	if (place->barred_at != 0)
+		return NULL;
 	if (verb != EO_LIFE_CLOSE)
 	{
 		if (!eo_life_current(place->target.dboid, &life) ||
@@ -325,8 +354,38 @@ eo_lives_take(const EoPlace *place, const EoAnswer *answer)
 		eo_life_confirmed(place->ref, item->beat, sent_us, &place->target);
 		return true;
 	}
-	eo_life_give_up(place->target.dboid, place->life);
+	lose(place, answer);
 	return false;
+}
+
+/* The item is not ours any more. */
+static void
+lose(const EoPlace *place, const EoAnswer *answer)
+{
+	const EoLifeItem *item = eo_life_store_item(answer);
+	char		why[sizeof(place->barred_why)] = "changed";
+	uint8		heir[EO_UUID_LEN];
+
+	if (!answer->exists)
+		strlcpy(why, "removed", sizeof(why));
+	else if (item->state == EO_LIFE_CLOSED)
+		strlcpy(why, "closed", sizeof(why));
+	else if (item->state == EO_LIFE_RETIRED)
+		strlcpy(why, "retired", sizeof(why));
+	/* Nothing else that a tenant has written there is repeated. */
+	if (item->state == EO_LIFE_RETIRED && eo_hex_read_uuid(item->retired_by, heir))
+	{
+		strlcat(why, " by life ", sizeof(why));
+		eo_hex_put_uuid(heir, why + strlen(why));
+	}
+	if (!eo_bar_lose(place, why))
+		return;
+	ereport(LOG,
+			(errmsg("exactonce: the life of this database in table \"%s\" is not its own any more, and is barred there",
+					place->target.table),
+			 errdetail("Its item with key_prefix \"%s\" was %s. A server of role %u leads there.",
+					   place->target.prefix, why, place->target.tenant),
+			 errhint("The life goes on in other tables. See exactonce_lives.")));
 }
 
 /*

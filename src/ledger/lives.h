@@ -25,7 +25,8 @@
  * is the verb of error messages, about this key.
  *
  * Raises ID006, ID007 or 53200 if the table cannot be reached,
- * 54000 if there is no room, 55000 if the worker mints no life.  Interruptible.
+ * 54000 if there is no room, 55000 if the worker mints no life or the place is barred.
+ * Interruptible.
  */
 extern void eo_lives_contact(EoStore *store, const EoTarget *target, const char *doing,
 							 const char *key);
@@ -40,7 +41,8 @@ extern void eo_lives_await(const char *key, const char *server, EoLife *life);
 /*
  * Before a seal: make contact, and see that the lease is young enough to be still good
  * at the last callback.  Extends it by a request if not, until the deadline.  Returns
- * false if this life (NULL: any) is not the current one, or is given up meanwhile.
+ * false if this life (NULL: any) is not the current one, or is given up meanwhile, or if the
+ * current one is barred there.
  * Raises as above.
  */
 extern bool eo_lives_renew(EoStore *store, const EoTarget *target, const uint8 *life,
@@ -88,7 +90,7 @@ extern EoAnswer *eo_lives_prepare(EoStore *store, EoPlace *place, EoLifeVerb ver
 
 /*
  * Take the answer.  Returns false if the item is not ours any more; then the life was
- * given up.  A failed call changes nothing, and counts as true.
+ * given up, or barred there.  A failed call changes nothing, and counts as true.
  */
 extern bool eo_lives_take(const EoPlace *place, const EoAnswer *answer);
 

@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "records/token.h"
+#include "server/options.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -34,6 +35,9 @@
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 #include "wire/hex.h"
+
+/* The server, role and tenant of the last row that a scan has read: many rows have the same. */
+static EoTarget last;
 
 static void begin(EoOutboxScan *s, Oid indexid, int nkeys);
 static void set_database(EoOutboxScan *s, uint64 system, Oid dboid);
@@ -152,6 +156,7 @@ eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, EoOutboxLook look)
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	InitDirtySnapshot(s->dirty);
 	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
+	last.serverid = InvalidOid;
 	set_database(s, GetSystemIdentifier(), MyDatabaseId);
 }
 
@@ -238,6 +243,13 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 	row->target.dboid = MyDatabaseId;
 	row->target.serverid = DatumGetObjectId(values[EO_OUTBOX_SERVER - 1]);
 	row->target.userid = DatumGetObjectId(values[EO_OUTBOX_ROLE - 1]);
+	if (row->target.serverid != last.serverid || row->target.userid != last.userid)
+	{
+		last.serverid = row->target.serverid;
+		last.userid = row->target.userid;
+		last.tenant = eo_options_tenant(last.serverid, last.userid);
+	}
+	row->target.tenant = last.tenant;
 	row->target.plain_http = DatumGetBool(values[EO_OUTBOX_PLAIN_HTTP - 1]);
 	memcpy(row->life, DatumGetUUIDP(values[EO_OUTBOX_LIFE - 1])->data, sizeof(row->life));
 	row->given_up = DatumGetBool(values[EO_OUTBOX_GIVEN_UP - 1]);

@@ -22,6 +22,7 @@
 
 #include "cluster/databases.h"
 #include "cluster/life.h"
+#include "cluster/bars.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
 #include "commands/dbcommands.h"
@@ -46,6 +47,8 @@
 
 /* The worker knows within some round trips that a life is over. */
 #define WORKER_WAIT_US INT64CONST(30000000)
+
+pg_noreturn static void raise_is_barred(const EoStore *store, const char *life);
 
 /* Read the item of a life.  Raises if DynamoDB does not answer. */
 static EoAnswer *
@@ -132,23 +135,22 @@ check_is_last(const EoHistory *history, const uint8 *id, const char *life)
 }
 
 /*
- * Raise unless a superuser owns a server that leads to the item of this earlier life.  The item
- * says to the worker that an operator has taken over, and whoever owns the only servers that
- * lead there may answer that for him.
+ * Raise unless the server is trusted by which this earlier life is to be taken over, or one that
+ * leads to the same place: the item says to the worker that an operator has done that.
  */
 static void
 check_is_trusted(const EoStore *store, const EoTarget *target, const char *life)
 {
 	EoIdentityRef owner;
 
-	if (store->server->trusted || eo_known_target_of_superuser(target, &owner))
+	if (store->server->trusted || eo_known_target_trusted(target, &owner))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("life %s cannot be taken over by server \"%s\", which no superuser owns",
+			 errmsg("life %s cannot be taken over by server \"%s\", which others than superusers may answer for",
 					life, store->server->name),
-			 errdetail("The life is one of the database that this data comes from. Its item makes all lives of that database this database's own, and the owner of the server can write it."),
-			 errhint("Have a superuser own a server with the same endpoint, region, table and key_prefix. Single keys are settled with idem_resolve().")));
+			 errdetail("The life is one of the database that this data comes from. Its item makes all lives of that database this database's own, and others can write it."),
+			 errhint("Use a server that a superuser owns, with the same endpoint, region, table and key_prefix, and without home 'false'. Single keys are settled with idem_resolve().")));
 }
 
 /*
@@ -253,6 +255,17 @@ await_worker(const EoTarget *target, const uint8 *id, const char *life)
 	}
 }
 
+static void
+raise_is_barred(const EoStore *store, const char *life)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("life %s on server \"%s\" is the current one of this database, and is barred there", life,
+					store->server->name),
+			 errdetail("Its transactions may be about to commit."),
+			 errhint("Call idem_lift(), and take the life over when another one has followed it: see exactonce_lives.")));
+}
+
 bool
 eo_take_over(EoStore *store, const uint8 *id)
 {
@@ -271,7 +284,11 @@ eo_take_over(EoStore *store, const uint8 *id)
 	eo_target_of(store, &target);
 	eo_life_rows_read(&history);
 	if (eo_life_is_current(MyDatabaseId, id))
+	{
+		if (eo_bar_is_barred(&target))
+			raise_is_barred(store, life);
 		return false;
+	}
 	if (is_ours_already(store, &history, id, life))
 	{
 		await_worker(&target, id, life);
@@ -286,7 +303,7 @@ eo_take_over(EoStore *store, const uint8 *id)
 	seen = await_silence(store, life);
 	retired = seen->exists && eo_life_store_item(seen)->state == EO_LIFE_RETIRED;
 	if (retired && eo_hex_read_uuid(eo_life_store_item(seen)->retired_by, by))
-		is_ours = eo_life_is_current(MyDatabaseId, by);
+		is_ours = eo_bar_is_ours(&target, by);
 	if (retired && !is_ours)
 		await_heir(store, &history, earlier, life, seen);
 	if (!is_ours && (!seen->exists || eo_life_store_item(seen)->state != EO_LIFE_CLOSED))

@@ -123,21 +123,21 @@ is_greater(const Weight *a, const Weight *b)
 /* ----- shares that are set aside ----- */
 
 int
-eo_entries_count(const EoEntries *all, Oid dboid)
-{
-	return count(all, dboid, NULL);
-}
-
-int
 eo_entries_share(const EoEntries *all, Oid dboid)
 {
 	return (count(all, InvalidOid, NULL) + count(all, dboid, NULL)) / 2;
 }
 
+int
+eo_entries_room(const EoEntries *all, Oid dboid)
+{
+	return eo_entries_share(all, dboid) - count(all, dboid, NULL);
+}
+
 void *
 eo_entries_take_share(const EoEntries *all, Oid dboid, Oid roleid)
 {
-	int			left = eo_entries_share(all, dboid) - count(all, dboid, NULL);
+	int			left = eo_entries_room(all, dboid);
 	int			of_role = count(all, dboid, &roleid);
 
 	if (left <= 0 || (OidIsValid(roleid) && of_role >= Max(1, (of_role + left) / 2)))

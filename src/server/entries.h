@@ -52,9 +52,12 @@ extern void *eo_entries_take(const EoEntries *all, Oid dboid, Oid roleid);
  */
 extern void *eo_entries_take_share(const EoEntries *all, Oid dboid, Oid roleid);
 
-/* How many entries does a database have, and how many if it may have half of what others leave? */
-extern int	eo_entries_count(const EoEntries *all, Oid dboid);
+/*
+ * How many entries may a database have, if that is half of what the others leave, and how many more
+ * than it has?
+ */
 extern int	eo_entries_share(const EoEntries *all, Oid dboid);
+extern int	eo_entries_room(const EoEntries *all, Oid dboid);
 
 /* The entry with that number. */
 static inline EoEntry *

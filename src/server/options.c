@@ -51,6 +51,7 @@ static int	compare_names(const ListCell *a, const ListCell *b);
 static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
 static EoServer *load_server(ForeignServer *fs, Oid userid, bool wait);
+static Oid	tenant_of(const ForeignServer *fs);
 static void read_server_options(EoServer *s, List *list);
 static void read_credential_options(EoServer *s, List *list);
 static void find_region(EoServer *s, bool wait);
@@ -238,7 +239,7 @@ eo_options_load(Oid serverid, Oid userid)
 }
 
 EoServer *
-eo_options_load_like(const char *url, const char *region, const char *table)
+eo_options_load_like(const char *url, const char *region, const char *table, Oid tenant)
 {
 	ListCell   *lc;
 
@@ -251,11 +252,31 @@ eo_options_load_like(const char *url, const char *region, const char *table)
 		if (its_table == NULL || strcmp(its_table, table) != 0)
 			continue;
 		s = load_server(fs, fs->owner, false);
-		if (strcmp(s->url, url) == 0 && strcmp(s->region, region) == 0)
+		if (strcmp(s->url, url) == 0 && strcmp(s->region, region) == 0 &&
+			(s->place_tenant == tenant || !OidIsValid(s->place_tenant)))
 			return s;
 		MemoryContextDelete(GetMemoryChunkContext(s));
 	}
 	return NULL;
+}
+
+Oid
+eo_options_tenant(Oid serverid, Oid userid)
+{
+	const ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+
+	if (fs != NULL)
+		return tenant_of(fs);
+	return superuser_arg(userid) ? InvalidOid : userid;
+}
+
+static Oid
+tenant_of(const ForeignServer *fs)
+{
+	bool		is_home = eo_option_values_find(fs->options, "home") == NULL ||
+	eo_option_values_is_true(fs->options, "home");
+
+	return is_home && superuser_arg(fs->owner) ? InvalidOid : fs->owner;
 }
 
 List *
@@ -319,6 +340,7 @@ load_server(ForeignServer *fs, Oid userid, bool wait)
 	s->name = pstrdup(fs->servername);
 	s->owned_by_superuser = superuser_arg(fs->owner);
 	s->tenant = s->owned_by_superuser ? InvalidOid : fs->owner;
+	s->place_tenant = tenant_of(fs);
 	read_server_options(s, fs->options);
 	read_credential_options(s, fs->options);
 	if (s->region == NULL)
@@ -330,7 +352,7 @@ load_server(ForeignServer *fs, Oid userid, bool wait)
 	 * A role that may use the server can have a mapping that leads to an
 	 * account of its own.
 	 */
-	s->trusted = s->owned_by_superuser &&
+	s->trusted = !OidIsValid(s->place_tenant) &&
 		(s->credentials != EO_CREDENTIALS_MAPPING || superuser_arg(userid));
 	MemoryContextSwitchTo(old);
 	return s;

@@ -54,10 +54,19 @@ extern void eo_options_check_committed(const EoServer *server);
 extern EoServer *eo_options_load(Oid serverid, Oid userid);
 
 /*
- * The same of any server that leads to this DynamoDB table, as its owner sees it;
- * NULL: there is none.
+ * The same of any server that leads to this DynamoDB table, as its owner sees it, and that is
+ * trusted or of this tenant; NULL: there is none.
  */
-extern EoServer *eo_options_load_like(const char *url, const char *region, const char *table);
+extern EoServer *eo_options_load_like(const char *url, const char *region, const char *table,
+									  Oid tenant);
+
+/*
+ * The role to which the places that a server leads to are left, because it may have the life of the
+ * database lost there: the owner, unless he is a superuser, who has not said by home 'false' that
+ * others may write there.  InvalidOid: the places are trusted.  Once there is no such server it is
+ * the role that used it, unless that is a superuser.
+ */
+extern Oid	eo_options_tenant(Oid serverid, Oid userid);
 
 /* The OIDs of all servers of the extension. */
 extern List *eo_options_servers(void);

@@ -33,6 +33,7 @@ typedef struct EoServer
 	bool		trusted;		/* and nobody else has said whose account it
 								 * is */
 	Oid			tenant;			/* who owns it; InvalidOid: a superuser */
+	Oid			place_tenant;	/* see eo_options_tenant() */
 	char	   *name;
 	char	   *region;			/* "": not known yet */
 	bool		has_endpoint;	/* the option; url is AWS's otherwise */

@@ -328,6 +328,7 @@ static const EoOption options[] =
 		 2, EO_MAX_EXTERNAL_ID, LETTERS_AND_DIGITS "_+=,.@:/-"),
 	OPTION("ca_file", true, check_ca_file, NULL, NULL),
 	BOOLEAN("allow_http", true),
+	BOOLEAN("home", true),
 	OF_MAPPING("access_key_id", check_access_key_id),
 	OF_MAPPING("secret_access_key", check_secret),
 	OF_MAPPING("session_token", check_secret),

@@ -2,13 +2,14 @@
  *
  * lives.c
  *	  The SQL functions about lives, and about what other lives have done: lives_of_cluster,
- *	  idem_take_over, idem_drain, idem_audit.
+ *	  idem_take_over, idem_lift, idem_drain, idem_audit.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "cluster/bars.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
@@ -21,6 +22,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "records/origin.h"
+#include "server/store.h"
 #include "sql/args.h"
 #include "sql/call_stats.h"
 #include "sql/preconditions.h"
@@ -37,6 +39,7 @@
 PG_FUNCTION_INFO_V1(eo_lives_of_cluster);
 EO_COUNTED(eo_idem_take_over, EO_FN_IDEM_TAKE_OVER);
 EO_COUNTED(eo_idem_audit, EO_FN_IDEM_AUDIT);
+PG_FUNCTION_INFO_V1(eo_idem_lift);
 PG_FUNCTION_INFO_V1(eo_idem_drain);
 
 /* The words for each finding. */
@@ -129,13 +132,14 @@ refused_in(const EoTarget *target)
 }
 
 static void
-put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const char *state,
-		int64 beat, int64 at_us, int64 scanned)
+put_row(ReturnSetInfo *rsinfo, const EoPlace *place, const char *state, int64 beat, int64 at_us,
+		int64 scanned)
 {
+	const EoTarget *target = &place->target;
 	pg_uuid_t	uuid;
 	EoRow		row;
 
-	memcpy(uuid.data, life, sizeof(uuid.data));
+	memcpy(uuid.data, place->life, sizeof(uuid.data));
 	eo_row_begin(&row, rsinfo->setDesc);
 	EO_ROW_PUT(&row, false, ObjectIdGetDatum(target->dboid));
 	EO_ROW_PUT(&row, false, UUIDPGetDatum(&uuid));
@@ -147,6 +151,8 @@ put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const 
 													 (eo_clock_steady_us() - at_us)));
 	EO_ROW_PUT(&row, scanned < 0, Int64GetDatum(scanned));
 	eo_row_put_text(&row, refused_in(target));
+	EO_ROW_PUT(&row, place->barred_at == 0, TimestampTzGetDatum(place->barred_at));
+	eo_row_put_text(&row, place->barred_at != 0 ? place->barred_why : NULL);
 	eo_row_store(&row, rsinfo);
 }
 
@@ -164,12 +170,20 @@ eo_lives_of_cluster(PG_FUNCTION_ARGS)
 	eo_preconditions("exactonce_lives", EO_READS);
 	eo_compat_materialized_srf(fcinfo);
 	while (eo_life_walk_places(InvalidOid, true, &cursor, &place))
-		put_row(rsinfo, &place.target, place.life, place.open ? "open" : "opening",
+		put_row(rsinfo, &place,
+				place.barred_at != 0 ? "barred" : place.open ? "open" : "opening",
 				place.beat, place.confirmed_us, -1);
 	cursor = 0;
 	while (eo_life_watch_walk(&cursor, &report))
-		put_row(rsinfo, &report.target, report.life, eo_life_watch_name(report.watch), report.beat,
-				report.since_us, report.scanned);
+	{
+		place = (EoPlace)
+		{
+			.target = report.target
+		};
+		memcpy(place.life, report.life, EO_UUID_LEN);
+		put_row(rsinfo, &place, eo_life_watch_name(report.watch), report.beat, report.since_us,
+				report.scanned);
+	}
 	return (Datum) 0;
 }
 
@@ -187,6 +201,19 @@ eo_idem_take_over_body(PG_FUNCTION_ARGS)
 				 errhint("exactonce_lives lists the lives that wait for an heir.")));
 	eo_preconditions_worker();
 	PG_RETURN_BOOL(eo_take_over(eo_arg_store(fcinfo, 1), PG_GETARG_UUID_P(0)->data));
+}
+
+/*
+ * idem_lift(server)
+ */
+Datum
+eo_idem_lift(PG_FUNCTION_ARGS)
+{
+	EoTarget	target;
+
+	eo_preconditions("idem_lift", EO_WRITES);
+	eo_target_of(eo_store_open(eo_arg_text(fcinfo, 0)), &target);
+	PG_RETURN_BOOL(eo_bar_lift(&target));
 }
 
 /*

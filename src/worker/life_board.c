@@ -26,6 +26,7 @@
  */
 #include "postgres.h"
 
+#include "cluster/bars.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
@@ -89,10 +90,15 @@ is_own(const EoLifeCheck *c)
 	return c->ended || is_of_history(c->place.life);
 }
 
-/* Is it neither one of ours nor a branch, as far as is known, and has nobody to act on it? */
+/*
+ * Is it neither one of ours nor a branch, as far as is known, and has nobody to act on it?  In his
+ * place a tenant gives as many lives as he likes another heir.
+ */
 static bool
 is_foreign(const EoLifeCheck *c)
 {
+	if (c->watch == EO_WATCH_FOREIGN && !c->ended && !eo_target_is_trusted(&c->place.target))
+		return c->stage == EO_LIFE_CHECK_LOOK;
 	return c->stage == EO_LIFE_CHECK_LOOK && !is_own(c) &&
 		!eo_life_verdict_leads_into(&board.history, c->ancestors);
 }
@@ -117,13 +123,19 @@ eo_life_board_verdict(const EoTarget *target, const uint8 *id, EoLifeVerdict *ve
 	if (c != NULL)
 	{
 		finding.exists = c->exists;
-		finding.over = c->stage == EO_LIFE_CHECK_OVER;
+
+		/*
+		 * Where our current life is barred its heir has inherited what it had
+		 * retired.
+		 */
+		finding.over = c->stage == EO_LIFE_CHECK_OVER &&
+			(c->closed || !eo_bar_is_barred(target));
 		finding.closed = c->closed;
 		finding.beats = c->watch == EO_WATCH_BEATS;
 		finding.unread = c->ended && c->silence.since_us == 0;
 		finding.ancestors = c->ancestors;
 	}
-	eo_life_verdict(&board.history, id, &finding, verdict);
+	eo_life_verdict(&board.history, target, id, &finding, verdict);
 }
 
 void

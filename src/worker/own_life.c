@@ -189,7 +189,7 @@ mint(void)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not mint a life: no random numbers")));
 	/* A life without room would leave a row each time. */
-	if (!eo_life_has_room())
+	if (!eo_life_has_room(MyDatabaseId))
 		raise_no_room();
 	if (!eo_lock_limit_run(EO_LOCKS_LIVES, insert_life, &minting))
 		return false;
@@ -370,7 +370,7 @@ eo_own_life_fetch_beats(void)
 		Beating    *b = beating_of(place.ref);
 		int64		age_us = eo_clock_steady_us() - place.confirmed_us;
 
-		if (!place.open)
+		if (!place.open || place.barred_at != 0)
 			continue;
 		if (b->due_us == 0 || age_us < eo_guc_hurried_us(EO_LIVES_BEAT_US))
 			b->due_us = Max(b->due_us, now_us + eo_guc_hurried_us(EO_LIVES_BEAT_US) - age_us);
@@ -446,7 +446,7 @@ take_beat(EoWorkerJob *job, const EoAnswer *answer)
 		due_us = INT64_MAX;
 	beat_ended(place->ref, due_us);
 	/* The beat may have been on its way while this worker closed the life. */
-	if (!ours && current)
+	if (!ours && current && !eo_life_is_current(place->target.dboid, place->life))
 		ereport(LOG,
 				(errmsg("exactonce: the life of this database in table \"%s\" is not its own any more, and was given up",
 						place->target.table),
@@ -480,7 +480,8 @@ eo_own_life_hold(const EoTarget *target)
 		eo_database_want_life(MyDatabaseId);
 		return false;
 	}
-	if (!eo_life_enter_place(target, life.id, &ref, &open) || !eo_life_place_info(ref, &place))
+	if (!eo_life_enter_place(target, life.id, &ref, &open) || !eo_life_place_info(ref, &place) ||
+		place.barred_at != 0)
 		return false;
 	if (open && eo_lives_lease_is_young(ref))
 		return true;
@@ -625,8 +626,9 @@ eo_own_life_close(int64 deadline_us)
 	own.close_sent = true;
 	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
-		if (memcmp(place.life, own.closing, EO_UUID_LEN) == 0 && place.open)
-			all &= close_place(&place, deadline_us);
+		/* A tenant must not keep the life from being closed. */
+		if (memcmp(place.life, own.closing, EO_UUID_LEN) == 0 && place.open && place.barred_at == 0)
+			all &= close_place(&place, deadline_us) || !eo_target_is_trusted(&place.target);
 	}
 	if (all)
 		eo_life_forget(own.closing);

@@ -21,6 +21,7 @@
 
 #include "access/twophase.h"
 #include "access/xact.h"
+#include "cluster/bars.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/looks.h"
@@ -189,9 +190,9 @@ finish(const EoSlotView *view)
 	/*
 	 * The slot is enough to know that there is a row.  But if its life is
 	 * over, the row may have gone with an extension that was dropped; then a
-	 * scan finds it, or not.
+	 * scan finds it, or not.  Where the life is barred nothing is finished.
 	 */
-	if (!eo_life_is_current(MyDatabaseId, origin->life))
+	if (!eo_bar_is_ours(&view->target, origin->life))
 	{
 		if (view->info.has_writes)
 			eo_write_order_expect();

@@ -27,15 +27,17 @@
  * The lives of the database that this data comes from (ledger/life_rows.h) are none of
  * ours, and are never retired here.  If the item of the last one says that we have
  * retired it, an operator has decided that: then they are made a part of our history.  That is
- * believed if the item was read as a superuser, by a server that a superuser owns.
+ * believed if the item was read as a superuser, by a trusted server (eo_options_tenant()).
  *
- * The first place of a life that is no tenant's is its home.  It is retired there before it is
- * retired elsewhere, so that of two heirs one has all of it.
+ * The first trusted place of a life is its home.  It is retired there before it is retired in the
+ * other trusted ones, so that of two heirs one has all of it.  The places of tenants do not wait,
+ * and nothing waits for them.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "cluster/bars.h"
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
 #include "cluster/slot_prepared.h"
@@ -77,6 +79,9 @@
 #define LEASE_PAUSE_US INT64CONST(50000)
 #define HOME_PAUSE_US INT64CONST(200000)
 
+/* A tenant may keep his places from being dealt with: then they are forgotten after this. */
+#define FORGET_US INT64CONST(60000000)
+
 /* The lives before ours that are looked at in each place. */
 #define LOOK_BACK 20
 #define KEEP_CLOSED (2 * LOOK_BACK) /* so many checks of closed lives */
@@ -109,6 +114,7 @@ static bool take_retirement(EoWorkerJob *job, const EoAnswer *answer);
 static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
 static void take_retired(EoLifeCheck *c, const EoAnswer *answer);
 static void turn_to_superuser(void *arg);
+static bool lasts_too_long(const EoPlace *place);
 static void set_over(EoLifeCheck *c);
 
 static const EoWorkerJobKind look_kind = {
@@ -216,10 +222,13 @@ look_back(const EoPlace *place)
 static bool
 is_left(const EoPlace *place)
 {
-	return (place->open || place->sent) && !place->retired;
+	return (place->open || place->sent) && !place->retired && place->barred_at == 0;
 }
 
-/* Are all places of a life that has ended here dealt with? */
+/*
+ * Are all places of a life that has ended here dealt with?  Those of tenants count only for a
+ * while.  Then the life is judged there as any other, by its row and its item.
+ */
 static bool
 is_settled(const uint8 *id)
 {
@@ -228,10 +237,18 @@ is_settled(const uint8 *id)
 
 	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
-		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && is_left(&place))
+		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && is_left(&place) &&
+			(eo_target_is_trusted(&place.target) || !lasts_too_long(&place)))
 			return false;
 	}
 	return true;
+}
+
+static bool
+lasts_too_long(const EoPlace *place)
+{
+	return eo_clock_monotonic_us() - eo_life_board_enter(place)->ended_us >
+		eo_guc_hurried_us(FORGET_US);
 }
 
 /* The life has no places in shared memory any more. */
@@ -282,7 +299,10 @@ collect(void)
 				continue;
 			c = eo_life_board_enter(&place);
 			if (!c->ended)
+			{
 				c->due_us = 0;
+				c->ended_us = eo_clock_monotonic_us();
+			}
 			c->ended = true;
 			c->this_run = this_run;
 			c->place = place;
@@ -306,7 +326,7 @@ collect(void)
 static bool
 waits_for_home(const EoLifeCheck *c)
 {
-	if (!c->ended || c->place.home)
+	if (!c->ended || c->place.home || !eo_target_is_trusted(&c->place.target))
 		return false;
 	for (const EoLifeCheck *other = NULL; (other = eo_life_board_next(other)) != NULL;)
 	{
@@ -473,11 +493,11 @@ is_of_no_interest(const EoLifeCheck *c, const EoAnswer *answer)
 
 /* Was a life retired by our current life?  That may have been given up since the write was sent. */
 static bool
-is_by_current(const EoLifeItem *item)
+is_by_current(const EoLifeCheck *c, const EoLifeItem *item)
 {
 	uint8		by[EO_UUID_LEN];
 
-	return eo_hex_read_uuid(item->retired_by, by) && eo_life_is_current(MyDatabaseId, by);
+	return eo_hex_read_uuid(item->retired_by, by) && eo_bar_is_ours(&c->place.target, by);
 }
 
 static bool
@@ -515,7 +535,7 @@ take_retirement(EoWorkerJob *job, const EoAnswer *answer)
 	c->retiring = false;
 	if (c->stage != EO_LIFE_CHECK_RETIRE)
 		return true;
-	if (answer->outcome != EO_APPLIED || !is_by_current(eo_life_store_item(answer)))
+	if (answer->outcome != EO_APPLIED || !is_by_current(c, eo_life_store_item(answer)))
 	{
 		c->stage = EO_LIFE_CHECK_LOOK;
 		c->due_us = 0;
@@ -536,7 +556,7 @@ is_inherited(const EoLifeCheck *c, const uint8 *by)
 {
 	const EoLifeCheck *heir;
 
-	if (eo_life_is_current(MyDatabaseId, by))
+	if (eo_bar_is_ours(&c->place.target, by))
 		return true;
 	heir = eo_life_board_enter_life(&c->place.target, by);
 	return heir != NULL && heir->stage == EO_LIFE_CHECK_OVER &&
@@ -570,6 +590,12 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 		c->watch = EO_WATCH_SILENT;
 	if (!is_urgent(c))
 		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);
+	/* Our own life, where it is barred, is not over, whatever the item says. */
+	if (eo_life_is_current(MyDatabaseId, c->place.life))
+	{
+		c->watch = EO_WATCH_FOREIGN;
+		return;
+	}
 	c->own_nonce = answer->exists && item->nonce != NULL &&
 		eo_life_sent(c->place.ref, strtou64(item->nonce, NULL, 10), -1, &nonce_us);
 	if (answer->exists && item->state == EO_LIFE_CLOSED)
@@ -629,14 +655,14 @@ take_retired(EoLifeCheck *c, const EoAnswer *answer)
 	set_over(c);
 }
 
-/* Have the next look at the life go by a server that a superuser owns, if one leads there. */
+/* Have the next look at the life go by the owner of a trusted server, if one leads there. */
 static void
 turn_to_superuser(void *arg)
 {
 	EoLifeCheck *c = arg;
 	EoIdentityRef owner;
 
-	if (!eo_known_target_of_superuser(&c->place.target, &owner))
+	if (!eo_known_target_trusted(&c->place.target, &owner))
 		return;
 	c->place.target.serverid = owner.serverid;
 	c->place.target.userid = owner.userid;

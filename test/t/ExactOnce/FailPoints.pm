@@ -154,6 +154,7 @@ my %cases = (
 		look => "SELECT look_settled()" },
 	idem_take_over => {
 		run => "SELECT idem_take_over(gen_random_uuid());", errors => 1 },
+	idem_lift => { run => 'SELECT idem_lift();' },
 	idem_drain => { first => 1, run => "SELECT idem_drain('1s');", end => 'SELECT idem_drain(NULL);' },
 	idem_audit => {
 		run => "SELECT count(*) FROM idem_audit('small', units_per_second => 100000);",

@@ -12,6 +12,7 @@ use Test::More;
 
 # On an idle machine, a beat every quarter of a second, which is noted every three seconds.
 my $table = 'tap_tenants';
+my $life;
 my $node = new_node('tenants', conf => "exactonce.test_hurry = @{[ hurry(20) ]}\n"
 	  . "log_min_messages = log\nwal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\n");
 $node->append_conf('pg_hba.conf', 'local replication all trust');
@@ -35,7 +36,31 @@ sub his_item
 	return item($table, "ORIGIN#his/$life") // {};
 }
 
-# ----- answers about his item ---------------------------------------------------------
+sub state_at_his
+{
+	my ($life) = @_;
+	return sql_of($node, "SELECT state FROM exactonce_lives WHERE life = '$life' AND key_prefix = 'his/'");
+}
+
+sub retire_his
+{
+	my ($life) = @_;
+	change_life_item($table, "his/$life", state => 'retired', retired_by => sql_of($node, 'SELECT gen_random_uuid()'));
+	return;
+}
+
+# Waits until the life has an item in his table, and beats there; returns that item.
+sub await_his
+{
+	my ($what) = @_;
+	as_tenant("SELECT idem_once('$what', server => 'his')");
+	my $life = life_of($node);
+	my $item = his_item($life);
+	wait_until("$what: the life beats there", sub { his_item($life)->{beat} > $item->{beat} + 1 });
+	return ($life, $item);
+}
+
+# ----- his item, and answers about it -------------------------------------------------
 
 # The service of the tenant refuses the next beats, by an item that is open.
 sub refuse_beats
@@ -46,27 +71,92 @@ sub refuse_beats
 }
 
 my @lies = (
-	[ 'the item has gone back', sub { (beat => { N => "$_[0]->{beat}" }, nonce => { S => $_[0]->{nonce} }) } ],
-	[ 'the number that was sent, with an older nonce', sub { (beat => ':w', nonce => { S => $_[0]->{nonce} }) } ]);
+	[ 'the item has gone back', sub { refuse_beats($_[0], beat => { N => "$_[1]->{beat}" }, nonce => { S => $_[1]->{nonce} }) } ],
+	[ 'the number that was sent, with an older nonce', sub { refuse_beats($_[0], beat => ':w', nonce => { S => $_[1]->{nonce} }) } ],
+	[ 'retired by a life that never was', sub { retire_his($_[0]) } ],
+	[ 'closed', sub { change_life_item($table, "his/$_[0]", state => 'closed') } ],
+	[ 'removed', sub { dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => "ORIGIN#his/$_[0]" } } }) } ]);
 
 # The database is not idle.
 my $busy = start_script($node, "SELECT outcome FROM idem_acquire('busy', on_commit => 'session');\n" . say_in_script('busy') . halt_until('idle'));
 await_word('busy');
 foreach my $lie (@lies)
 {
-	my ($what, $item) = @$lie;
-	as_tenant("SELECT idem_once('$what', server => 'his')");
-	my $life = life_of($node);
-	my $seen = his_item($life);
-	wait_until("$what: the life beats there", sub { his_item($life)->{beat} > $seen->{beat} + 1 });
-	refuse_beats($life, $item->($seen));
-	wait_until("$what: that is no beat of ours, and there is another life",
-		sub { complete($node, 'another ' . rand()) eq '' && life_of($node) !~ /^(?:$life)?$/ });
+	my ($what, $do) = @$lie;
+	my ($life, $item) = await_his($what);
+	my $across = start_script($node, "BEGIN;\nINSERT INTO work VALUES ('across $what');\nSELECT idem_acquire('across $what');\n"
+		  . "SELECT idem_complete('across $what');\nSELECT idem_once('across $what', server => 'his');\n"
+		  . say_in_script("across $what") . halt_until("commit $what") . "COMMIT;\n");
+	await_word("across $what");
+	$do->($life, $item);
+	wait_until("$what: the life is barred there", sub { state_at_his($life) eq 'barred' });
 	end_fault("ORIGIN#his/$life");
+	is(complete($node, "other $what"), '', "$what: other keys are completed");
+	is(life_of($node), $life, "$what: under the same life");
+	go_on("commit $what");
+	like(finish_script($across), qr/ID006/, "$what: a transaction with a key in both tables cannot commit");
+	is(worked($node, "across $what"), 0, "$what: its work is not done");
+	wait_until("$what: its other key is given back", sub { status_of($table, "across $what") eq 'FAILED' });
+	is(life_of($node), $life, "$what: still under the same life");
 }
 
-# Whatever he has answered, a copy of the data is as old as it is.
-my $life = life_of($node);
+# Each time the tenant has come back his place has cost a life: four so far, and one more today.
+($life) = await_his('the last life');
+retire_his($life);
+wait_until('the last life is barred', sub { state_at_his($life) eq 'barred' });
+like(errors_of($node, "SET SESSION AUTHORIZATION tenant; SELECT idem_once('too much', server => 'his')"),
+	qr/55000: table "$table" of server "his" is barred/, 'there is no other for his sake');
+change_life_item($table, "his/$life", state => 'open');
+like(errors_of($node, "SET SESSION AUTHORIZATION tenant; SELECT idem_once('too much', server => 'his')"),
+	qr/55000: table "$table" of server "his" is barred/, 'also if his item is open again');
+is(complete($node, 'after that'), '', 'the keys of others go on');
+is(life_of($node), $life, 'and so does the life');
+is(sql_of($node, "SELECT idem_lift('his'), idem_lift()"), 't|f', 'an operator lifts that');
+as_tenant("SELECT idem_once('allowed', server => 'his')");
+isnt(life_of($node), $life, 'with another life');
+
+# ----- a start, when his table was the first ---------------------------------------------
+
+crash($node);
+go_on('idle');
+finish_script($busy);
+$node->start;
+as_tenant("SELECT idem_once('his own', server => 'his')");
+settled($node);
+fault(to => 'COMPLETED', do => 'drop', times => 0);
+is(complete($node, 'of others'), '', 'his table is the first of a life, and another key commits');
+$life = life_of($node);
+retire_his($life);
+wait_until('he has the life barred', sub { state_at_his($life) eq 'barred' });
+crash($node);
+reset_proxy();
+$node->start;
+is(complete($node, 'after the crash'), '', 'after a crash new keys work');
+wait_until('and without a caller what had committed is completed', sub { status_of($table, 'of others') eq 'COMPLETED' });
+wait_until('nothing is kept of that life', sub {
+	sql_of($node, "SELECT count(*) FROM exactonce_lives WHERE life = '$life' AND state = 'has another heir'") eq '0' });
+
+# ----- the same table, by credentials of another account ------------------------------------
+
+my %account = (do => 'account', access_key => 'his', table => $table, there => 'tap_his_account', times => 0);
+as_tenant(server_sql('twin', table => $table, mapping => "access_key_id 'his', secret_access_key 'his'"));
+fault(%account);
+sql_of($node, "SELECT idem_create_table('twin')");
+reset_proxy();
+$busy = start_script($node, "SELECT outcome FROM idem_acquire('busy', on_commit => 'session', wait => '1 min');\n" . say_in_script('busy again') . halt_until('idle'));
+await_word('busy again');
+as_tenant("SELECT idem_once('twin', server => 'twin')");
+$life = life_of($node);
+fault(%account, key => 'ORIGIN#');
+wait_until('by his account the life is barred',
+	sub { sql_of($node, "SELECT string_agg(state, ' ' ORDER BY state) FROM exactonce_lives WHERE life = '$life' AND key_prefix = ''") eq 'barred open' });
+is(complete($node, 'not by his'), '', 'and goes on by ours');
+is(life_of($node), $life, 'as the same life');
+reset_proxy();
+
+# ----- a copy of the data is as old as it is, whatever he has answered ---------------------
+
+$life = life_of($node);
 $node->backup('old');
 my $beat = life_item($table, $life)->{beat};
 sql_of($node, 'CREATE DATABASE late');
@@ -148,11 +238,11 @@ is(status_of($table, 'left'), 'COMMITTING', 'and completes no key');
 write_his_item($life);
 reset_proxy();
 like(errors_of($node, "SELECT idem_take_over('$life', 'his')", 'replacement'),
-	qr/55000: life $life cannot be taken over by server "his", which no superuser owns/, 'an operator cannot go by it either');
+	qr/55000: life $life cannot be taken over by server "his", which others than superusers may answer for/, 'an operator cannot go by it either');
 is(count_requests(op => 'UpdateItem', key => "ORIGIN#his/$life"), 0, 'of which it knows nothing');
 is(count_earlier(), $earlier, 'and nothing is adopted');
 sql_of($node, server_sql('ours_too', table => $table, key_prefix => 'his/'), 'replacement');
-is(sql_of($node, "SELECT idem_take_over('$life', 'his')", 'replacement'), 't', 'unless a server of a superuser leads there, too');
+is(sql_of($node, "SELECT idem_take_over('$life', 'ours_too')", 'replacement'), 't', 'but by a server of a superuser');
 wait_until('which adopts them', sub { count_earlier() == 0 });
 like(sql_of($node, "SELECT idem_take_over('$life')", 'replacement'), qr/^[tf]$/, 'after the same in the other table');
 wait_until('the key is completed', sub { status_of($table, 'left') eq 'COMPLETED' });
