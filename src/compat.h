@@ -84,7 +84,7 @@
 #define EO_COMPAT_EXECUTOR_RUN_ARGS query, direction, count, execute_once
 #endif
 
-/* What a handler of signals has got, as arguments for another; 19 has one more. */
+/* The parameters of a signal handler, as arguments for another; 19 has one more. */
 #if PG_VERSION_NUM >= 190000
 #define EO_COMPAT_SIGNAL_ARGS postgres_signal_arg, pg_siginfo
 #else
