@@ -97,7 +97,11 @@ MEMORY_POINT_VOID(void, LockDatabaseObject,
 	(Oid c, Oid o, uint16 s, LOCKMODE mode),
 	(c, o, s, mode))
 MEMORY_POINT_VOID(void, PushActiveSnapshot, (Snapshot s), (s))
+#if PG_VERSION_NUM >= 160000
+MEMORY_POINT_VOID(void, InitMaterializedSRF, (FunctionCallInfo f, uint32 flags), (f, flags))
+#else
 MEMORY_POINT_VOID(void, SetSingleFuncCall, (FunctionCallInfo f, uint32 flags), (f, flags))
+#endif
 MEMORY_POINT_VOID(void, StartTransactionCommand, (void), ())
 MEMORY_POINT_VOID(void, appendBinaryStringInfo, (StringInfo s, const char *t, int n), (s, t, n))
 MEMORY_POINT_VOID(void, deconstruct_array,
