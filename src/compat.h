@@ -3,7 +3,7 @@
  * compat.h
  *	  Every difference between versions, so that no other file has one.
  *
- * PostgreSQL 15 to 18.  libcurl from 7.87 (CURLOPT_QUICK_EXIT: without it a
+ * PostgreSQL 15 to 19.  libcurl from 7.87 (CURLOPT_QUICK_EXIT: without it a
  * backend that is told to stop waits for a name server's time-out).
  *
  *-------------------------------------------------------------------------
@@ -13,6 +13,8 @@
 
 #include "postgres.h"
 
+#include "access/heapam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "common/jsonapi.h"
 #include "fmgr.h"
@@ -31,8 +33,10 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_tablespace.h"
+#include "commands/dbcommands.h"
 #include "utils/acl.h"
 #include "utils/guc_tables.h"
+#include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
 #include "utils/wait_event.h"
 
@@ -80,6 +84,13 @@
 #define EO_COMPAT_EXECUTOR_RUN_ARGS query, direction, count, execute_once
 #endif
 
+/* The parameters of a signal handler, as arguments for another; 19 has one more. */
+#if PG_VERSION_NUM >= 190000
+#define EO_COMPAT_SIGNAL_ARGS postgres_signal_arg, pg_siginfo
+#else
+#define EO_COMPAT_SIGNAL_ARGS postgres_signal_arg
+#endif
+
 /* A wait event set that lives as long as the process. */
 static inline WaitEventSet *
 eo_compat_create_wait_event_set(int nevents)
@@ -107,6 +118,17 @@ eo_compat_wait_event(bool idle)
 #else
 	(void) idle;
 	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* Delete a row in the current command.  Does not wait for another transaction that changes it. */
+static inline TM_Result
+eo_compat_heap_delete(Relation rel, ItemPointer tid, TM_FailureData *failure)
+{
+#if PG_VERSION_NUM >= 190000
+	return heap_delete(rel, tid, GetCurrentCommandId(true), 0, InvalidSnapshot, false, failure);
+#else
+	return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, false, failure, false);
 #endif
 }
 

@@ -395,7 +395,10 @@ database_to_copy(const CreatedbStmt * create)
 	return is_template || eo_compat_database_ownercheck(dboid, GetUserId()) ? dboid : InvalidOid;
 }
 
-/* The database that must be without its worker for this command, or InvalidOid. */
+/*
+ * The database that must be without its worker for this command, or InvalidOid.  PostgreSQL 19
+ * ends workers that have the flag BGWORKER_INTERRUPTIBLE, so this is needed up to 18.
+ */
 static Oid
 database_to_leave(Node * statement)
 {

@@ -32,6 +32,7 @@
 #include "access/xlog.h"
 #include "catalog/indexing.h"
 #include "cluster/target.h"
+#include "compat.h"
 #include "ledger/internal.h"
 #include "ledger/internal_form.h"
 #include "ledger/known_targets.h"
@@ -436,8 +437,7 @@ delete_row(EoOutboxScan *s, HeapTuple tuple)
 	TM_FailureData failure;
 
 	return HeapTupleIsValid(tuple) &&
-		heap_delete(s->rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot,
-					false, &failure, false) == TM_Ok;
+		eo_compat_heap_delete(s->rel, &tuple->t_self, &failure) == TM_Ok;
 }
 
 void

@@ -25,7 +25,7 @@
 #include "cluster/bars.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
-#include "commands/dbcommands.h"
+#include "compat.h"
 #include "ledger/known_targets.h"
 #include "ledger/life_rows.h"
 #include "ledger/life_verdict.h"

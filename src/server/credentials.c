@@ -24,7 +24,7 @@
  */
 #include "postgres.h"
 
-#include "commands/dbcommands.h"
+#include "compat.h"
 #include "identity/chain.h"
 #include "miscadmin.h"
 #include "server/credentials.h"

@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"

@@ -14,7 +14,6 @@
 #include <math.h>
 
 #include "catalog/pg_authid.h"
-#include "commands/dbcommands.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"

@@ -274,7 +274,7 @@ static void
 take_sigterm(SIGNAL_ARGS)
 {
 	told_to_end = true;
-	die(postgres_signal_arg);
+	die(EO_COMPAT_SIGNAL_ARGS);
 }
 
 /*

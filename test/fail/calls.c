@@ -46,7 +46,7 @@ MEMORY_POINT(Datum, DirectFunctionCall4Coll,
 MEMORY_POINT(FullTransactionId, GetTopFullTransactionId, (void), ())
 MEMORY_POINT(ForeignDataWrapper *, GetForeignDataWrapper, (Oid id), (id))
 MEMORY_POINT(ForeignServer *, GetForeignServer, (Oid id), (id))
-MEMORY_POINT(ForeignServer *, GetForeignServerExtended, (Oid id, bits16 flags), (id, flags))
+MEMORY_POINT(ForeignServer *, GetForeignServerExtended, (Oid id, uint16 flags), (id, flags))
 MEMORY_POINT(char *, GetConfigOptionByName, (const char *n, const char **v, bool m), (n, v, m))
 MEMORY_POINT(char *, GetUserNameFromId, (Oid id, bool none), (id, none))
 MEMORY_POINT(Datum, HeapTupleHeaderGetDatum, (HeapTupleHeader t), (t))
@@ -97,7 +97,11 @@ MEMORY_POINT_VOID(void, LockDatabaseObject,
 	(Oid c, Oid o, uint16 s, LOCKMODE mode),
 	(c, o, s, mode))
 MEMORY_POINT_VOID(void, PushActiveSnapshot, (Snapshot s), (s))
-MEMORY_POINT_VOID(void, SetSingleFuncCall, (FunctionCallInfo f, bits32 flags), (f, flags))
+#if PG_VERSION_NUM >= 160000
+MEMORY_POINT_VOID(void, InitMaterializedSRF, (FunctionCallInfo f, uint32 flags), (f, flags))
+#else
+MEMORY_POINT_VOID(void, SetSingleFuncCall, (FunctionCallInfo f, uint32 flags), (f, flags))
+#endif
 MEMORY_POINT_VOID(void, StartTransactionCommand, (void), ())
 MEMORY_POINT_VOID(void, appendBinaryStringInfo, (StringInfo s, const char *t, int n), (s, t, n))
 MEMORY_POINT_VOID(void, deconstruct_array,

@@ -124,9 +124,6 @@ MEMORY_POINT(HTAB *, hash_create,
 	(const char *name, long n, const HASHCTL *ctl, int flags),
 	(name, n, ctl, flags))
 MEMORY_POINT(HeapTuple, heap_form_tuple, (TupleDesc d, Datum *v, bool *n), (d, v, n))
-MEMORY_POINT(JsonbValue *, pushJsonbValue,
-	(JsonbParseState **s, JsonbIteratorToken t, JsonbValue *v),
-	(s, t, v))
 MEMORY_POINT(Jsonb *, JsonbValueToJsonb, (JsonbValue *v), (v))
 MEMORY_POINT(char *, JsonbToCString, (StringInfo out, JsonbContainer *in, int len), (out, in, len))
 MEMORY_POINT(JsonbIterator *, JsonbIteratorInit, (JsonbContainer *c), (c))
