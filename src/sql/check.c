@@ -19,7 +19,7 @@
 #include "catalog/pg_authid.h"
 #include "cluster/circuit.h"
 #include "cluster/databases.h"
-#include "cluster/life_watch.h"
+#include "cluster/life.h"
 #include "cluster/slot_views.h"
 #include "commit/durability.h"
 #include "commit/prepared.h"
@@ -46,6 +46,7 @@
 #include "server/store_record.h"
 #include "sql/args.h"
 #include "sql/call_stats.h"
+#include "sql/check_lives.h"
 #include "sql/check_outbox.h"
 #include "sql/preconditions.h"
 #include "sql/rows.h"
@@ -260,32 +261,6 @@ check_doubt(EoCheckRow *row)
 					"See exactonce_in_doubt, find out whether their work was done, and say so with idem_resolve().");
 }
 
-/* Lives whose records nobody settles until an operator decides. */
-static int
-count_waiting_lives(void)
-{
-	uint32		cursor = 0;
-	EoLifeReport report;
-	int			waiting = 0;
-
-	while (eo_life_watch_walk(&cursor, &report))
-		waiting += report.target.dboid == MyDatabaseId && report.watch == EO_WATCH_NOT_NEAR;
-	return waiting;
-}
-
-static void
-check_lives(EoCheckRow *row)
-{
-	int			waiting = count_waiting_lives();
-
-	if (waiting > 0)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("%d lives wait for idem_take_over()", waiting),
-					"See exactonce_lives. Make sure that their servers are gone for good, then call idem_take_over(life).");
-	else
-		set_finding(row, EO_FINDING_OK, "none waits for an operator", NULL);
-}
-
 /* Keys that nobody can have before COMMIT PREPARED or ROLLBACK PREPARED. */
 static void
 check_prepared(EoCheckRow *row)
@@ -338,7 +313,7 @@ check_ready(EoCheckRow *row)
 	add_left(&left, eo_slot_view_count(MyDatabaseId, InvalidOid) - prepared.claims, "claim",
 			 "claims");
 	add_left(&left, prepared.transactions, "prepared transaction", "prepared transactions");
-	add_left(&left, count_waiting_lives(), "life that waits for idem_take_over()",
+	add_left(&left, eo_check_lives_waiting(), "life that waits for idem_take_over()",
 			 "lives that wait for idem_take_over()");
 	if (eo_check_outbox_pending_rows() == 0 && eo_outbox_any_of_original(InvalidOid))
 		appendStringInfo(&left, "%scompletions of before pg_upgrade or of the original of this copy",
@@ -526,7 +501,7 @@ check_table(Subject *s, EoCheckRow *row)
 	{
 		s->met[NEEDS_TABLE] = s->met[NEEDS_DESCRIPTION] = true;
 		if (s->table.active)
-			set_finding(row, EO_FINDING_OK, "active", NULL);
+			eo_check_lives_first_use(row, s->met[NEEDS_TABLES] ? s->table.items : 0);
 		else
 			set_finding(row, EO_FINDING_WARNING, "not active", "It is being made, changed or deleted.");
 	}
@@ -689,7 +664,7 @@ static const struct
 	{"pending", NEEDS_TABLES,.here = eo_check_outbox_pending},
 	{"orphans", NEEDS_TABLES,.here = eo_check_outbox_orphans},
 	{"given up", NEEDS_TABLES,.here = eo_check_outbox_given_up},
-	{"lives", NEEDS_NOTHING,.here = check_lives},
+	{"lives", NEEDS_TABLES,.here = eo_check_lives},
 	{"prepared", NEEDS_NOTHING,.here = check_prepared},
 	{"ready", NEEDS_TABLES,.here = check_ready},
 	{"rights", NEEDS_NOTHING,.here = check_rights},

@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * check_lives.c
+ *	  The rows of idem_check() about where the data comes from.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "cluster/life_watch.h"
+#include "ledger/life_rows.h"
+#include "miscadmin.h"
+#include "sql/check_lives.h"
+
+static void
+set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
+{
+	row->finding = finding;
+	row->detail = detail;
+	row->advice = advice;
+}
+
+/*
+ * A life that this data has been through and that somebody else extends is that of the
+ * original of a copy, or of an old primary that was not stopped.
+ */
+void
+eo_check_lives(EoCheckRow *row)
+{
+	uint32		cursor = 0;
+	EoLifeReport report;
+	EoHistory	history;
+	int			waiting = eo_check_lives_waiting();
+	int			alive = 0;
+
+	eo_life_rows_read(&history);
+	while (eo_life_watch_walk(&cursor, &report))
+		alive += report.target.dboid == MyDatabaseId && report.watch == EO_WATCH_BEATS &&
+			eo_life_rows_find(&history, report.life) >= 0;
+	if (alive > 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("%d lives of this data are extended by another server", alive),
+					"See exactonce_lives. If this is a copy, give its servers another table. If this is the new primary, stop the old one.");
+	else if (waiting > 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("%d lives wait for idem_take_over()", waiting),
+					"See exactonce_lives. Make sure that their servers are gone for good, then call idem_take_over(life).");
+	else
+		set_finding(row, EO_FINDING_OK, "none waits for an operator", NULL);
+}
+
+int
+eo_check_lives_waiting(void)
+{
+	uint32		cursor = 0;
+	EoLifeReport report;
+	int			waiting = 0;
+
+	while (eo_life_watch_walk(&cursor, &report))
+		waiting += report.target.dboid == MyDatabaseId && report.watch == EO_WATCH_NOT_NEAR;
+	return waiting;
+}
+
+void
+eo_check_lives_first_use(EoCheckRow *row, int64 items)
+{
+	EoHistory	history = {0};
+
+	if (items > 0)
+		eo_life_rows_read(&history);
+	if (items > 0 && history.n + history.nearlier == 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("active, with about " INT64_FORMAT " items, and this database has never used a key", items),
+					"If this database was restored from a dump, its servers lead to the table of the original: give them another one before anything runs. If it is to share the table, this goes with its first key.");
+	else
+		set_finding(row, EO_FINDING_OK, "active", NULL);
+}
