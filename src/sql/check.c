@@ -503,7 +503,7 @@ check_table(Subject *s, EoCheckRow *row)
 	{
 		s->met[NEEDS_TABLE] = s->met[NEEDS_DESCRIPTION] = true;
 		if (s->table.active)
-			set_finding(row, EO_FINDING_OK, "active", NULL);
+			eo_check_lives_first_use(row, s->met[NEEDS_TABLES] ? s->table.items : 0);
 		else
 			set_finding(row, EO_FINDING_WARNING, "not active", "It is being made, changed or deleted.");
 	}
@@ -666,7 +666,7 @@ static const struct
 	{"pending", NEEDS_TABLES,.here = eo_check_outbox_pending},
 	{"orphans", NEEDS_TABLES,.here = eo_check_outbox_orphans},
 	{"given up", NEEDS_TABLES,.here = eo_check_outbox_given_up},
-	{"lives", NEEDS_NOTHING,.here = eo_check_lives},
+	{"lives", NEEDS_TABLES,.here = eo_check_lives},
 	{"prepared", NEEDS_NOTHING,.here = check_prepared},
 	{"ready", NEEDS_TABLES,.here = check_ready},
 	{"rights", NEEDS_NOTHING,.here = check_rights},

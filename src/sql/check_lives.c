@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * check_lives.c
- *	  The row of idem_check() about lives.
+ *	  The rows of idem_check() about lives, and about where the data comes from.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,42 +9,68 @@
 
 #include "cluster/life.h"
 #include "cluster/life_watch.h"
+#include "ledger/life_rows.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "server/options.h"
 #include "sql/check_lives.h"
 
+static int	count_extended(void);
 static int	count_barred(void);
 static bool has_home(void);
+
+static void
+set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
+{
+	row->finding = finding;
+	row->detail = detail;
+	row->advice = advice;
+}
 
 void
 eo_check_lives(EoCheckRow *row)
 {
 	int			waiting = eo_check_lives_waiting();
+	int			extended = count_extended();
 	int			barred = count_barred();
 
-	row->finding = EO_FINDING_WARNING;
-	if (waiting > 0)
-	{
-		row->detail = psprintf("%d lives wait for idem_take_over()", waiting);
-		row->advice = "See exactonce_lives. Make sure that their servers are gone for good, then call idem_take_over(life).";
-	}
+	if (extended > 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("%d lives of this data are extended by another server", extended),
+					"See exactonce_lives. If this is a copy, give its servers another table. If this is the new primary, stop the old one.");
+	else if (waiting > 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("%d lives wait for idem_take_over()", waiting),
+					"See exactonce_lives. Make sure that their servers are gone for good, then call idem_take_over(life).");
 	else if (barred > 0)
-	{
-		row->detail = psprintf("the life is barred in %d tables of tenants", barred);
-		row->advice = "See exactonce_lives. Find out who writes the ORIGIN items there; idem_lift(server) has the tables used again.";
-	}
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("the life is barred in %d tables of tenants", barred),
+					"See exactonce_lives. Find out who writes the ORIGIN items there; idem_lift(server) has the tables used again.");
 	else if (!has_home())
-	{
-		row->detail = "every server is a tenant's, so no table is the home of a life";
-		row->advice = "A failover may leave tables with the old primary. Have a superuser own one server, without home 'false'.";
-	}
+		set_finding(row, EO_FINDING_WARNING,
+					"every server is a tenant's, so no table is the home of a life",
+					"A failover may leave tables with the old primary. Have a superuser own one server, without home 'false'.");
 	else
-	{
-		row->finding = EO_FINDING_OK;
-		row->detail = "none waits for an operator";
-		row->advice = NULL;
-	}
+		set_finding(row, EO_FINDING_OK, "none waits for an operator", NULL);
+}
+
+/*
+ * A life that this data has been through and that somebody else extends is that of the
+ * original of a copy, or of an old primary that was not stopped.
+ */
+static int
+count_extended(void)
+{
+	uint32		cursor = 0;
+	EoLifeReport report;
+	EoHistory	history;
+	int			extended = 0;
+
+	eo_life_rows_read(&history);
+	while (eo_life_watch_walk(&cursor, &report))
+		extended += report.target.dboid == MyDatabaseId && report.watch == EO_WATCH_BEATS &&
+			eo_life_rows_find(&history, report.life) >= 0;
+	return extended;
 }
 
 int
@@ -84,4 +110,19 @@ has_home(void)
 			return true;
 	}
 	return servers == NIL;
+}
+
+void
+eo_check_lives_first_use(EoCheckRow *row, int64 items)
+{
+	EoHistory	history = {0};
+
+	if (items > 0)
+		eo_life_rows_read(&history);
+	if (items > 0 && history.n + history.nearlier == 0)
+		set_finding(row, EO_FINDING_WARNING,
+					psprintf("active, with about " INT64_FORMAT " items, and this database has never used a key", items),
+					"If this database was restored from a dump, its servers lead to the table of the original: give them another one before anything runs. If it is to share the table, this goes with its first key.");
+	else
+		set_finding(row, EO_FINDING_OK, "active", NULL);
 }

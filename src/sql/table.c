@@ -163,6 +163,7 @@ eo_table_describe(EoStore *store, EoTableDescription *table, EoError *error)
 	table->known = v != NULL;
 	table->active = eo_json_string_is(eo_json_get(v, "TableStatus"), "ACTIVE");
 	table->key_fits = key_fits(store, v, &table->key);
+	table->items = eo_json_integer(eo_json_get(v, "ItemCount"));
 	table->replicas = eo_json_array_length(eo_json_get(v, "Replicas"));
 	table->strongly_consistent = eo_table_mode_is_strong(v);
 	return true;

@@ -20,6 +20,7 @@ typedef struct EoTableDescription
 	bool		active;			/* can be used */
 	bool		key_fits;		/* its key is the one that the layout needs */
 	char	   *key;			/* its key as a text for people, palloc'd */
+	int64		items;			/* as of some hours ago */
 	size_t		replicas;		/* in other regions */
 	bool		strongly_consistent;	/* ... with multi-region strong
 										 * consistency */

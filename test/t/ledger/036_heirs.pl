@@ -167,6 +167,9 @@ is(sql_of($node, "SELECT string_agg(DISTINCT life::text, ' ') FROM exactonce_liv
 $out = '';
 $copy->psql('postgres', "SELECT idem_take_over('$life')", stdout => \$out, stderr => \$err);
 like($err, qr/goes on/, 'nobody can take over a life that is extended');
+wait_until('idem_check() says that the original goes on', sub {
+	sql_of($copy, q(SELECT status, detail, advice FROM idem_check() WHERE "check" = 'lives'))
+	  =~ /^warning\|\d+ lives of this data are extended by another server\|.*If this is a copy/ });
 $node->stop('immediate');
 go_on('idle');
 finish_script($busy);

@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::Bin/..";
 use ExactOnce;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -95,6 +96,18 @@ fault(op => 'DescribeTimeToLive', do => 'answer', status => 400, code => 'Unknow
 like(check('time to live'), qr/^warning\|.*UnknownOperationException.*\|This engine has none. Call idem_sweep\(\) once a day.$/, 'an engine without time to live');
 reset_proxy();
 like(check('time to live'), qr/^ok\|on, attribute ttl\|$/, 'a table with time to live');
+
+# ----- a database that was restored from a dump --------------------------------------
+
+like(check('table'), qr/^ok\|active\|$/, 'a database that has used its table');
+$sql->('CREATE DATABASE staging');
+IPC::Run::run([ 'pg_dump', $node->connstr('postgres') ], '|', [ 'psql', '-Xq', $node->connstr('staging') ], '2>', \my $errors);
+my $staging = sub { $node->safe_psql('staging', $_[0]) };
+my $table_row = q{SELECT status, detail, advice FROM idem_check() WHERE "check" = 'table'};
+like($staging->($table_row), qr/^warning\|active, with about \d+ items, and this database has never used a key\|If this database was restored from a dump, /,
+	'a database that was restored from a dump is led to the table of the original');
+$staging->("ALTER SERVER exactonce OPTIONS (SET table 'tap_check_staging'); SELECT idem_create_table()");
+like($staging->($table_row), qr/^ok\|active\|$/, '... until it has one of its own');
 
 stop_without_crash($node);
 done_testing();

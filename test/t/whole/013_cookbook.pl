@@ -26,7 +26,7 @@ my $docs = "$FindBin::Bin/../../../docs";
 my @recipes = recipes(slurp_file("$docs/cookbook.md"));
 my $setup = shift @recipes;
 is($setup->{title}, 'Setup', 'the first section of the cookbook is the setup');
-push @recipes, recipes(slurp_file("$docs/$_.md")) foreach qw(actions concepts);
+push @recipes, recipes(slurp_file("$docs/$_.md")) foreach qw(actions concepts copies);
 push @recipes, grep { $_->{title} eq 'By symptom' } recipes(slurp_file("$docs/operations.md"));
 push @recipes, grep { $_->{title} eq 'Who needs what' } recipes(slurp_file("$docs/security.md"));
 
@@ -55,7 +55,7 @@ dynamodb(PutItem => { TableName => 'stock', Item => { sku => { S => 'A1' }, n =>
 run_readme('tap_readme_demo', demo_setup(), $first, $quick_start);
 run_readme('tap_readme_aws', $on_aws, $quick_start);
 
-# The database of a dump, in a block of docs/operations.md.
+# The database of a dump, in blocks of docs/operations.md and docs/copies.md.
 $node->safe_psql('postgres', 'CREATE DATABASE staging');
 
 foreach my $recipe (@recipes)
