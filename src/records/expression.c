@@ -25,8 +25,7 @@ static void put_text(EoExpression *e, const EoAttributeName *names, const char *
 static void put_names(EoBuf *text, const EoAttributeName *names, const char *condition,
 					  const char *update);
 static void find_values(EoExpression *e, const char *condition, const char *update);
-static void put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key,
-							  const char *pk);
+static void put_table(EoBuf *body, const char *table);
 static void put_number(EoBuf *body, int64_t n);
 
 EoStatus
@@ -155,10 +154,15 @@ eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 						 const EoItemKey *key, const char *pk, const char *returns,
 						 const EoValue *values, const void *const *structs)
 {
+	bool		is_all = body->len == 0;
+
 	(void) eo_buf_reserve(body, e->text.len + BODY_ROOM);
-	put_table_and_key(body, table, key, pk);
+	put_table(body, table);
 	eo_buf_adds(body, returns);
 	eo_buf_add(body, e->text.data, e->text.len);
+	/* A transaction has it behind what is its own. */
+	if (is_all)
+		body->common = body->len;
 	for (const char *letter = e->values; *letter != '\0'; letter++)
 	{
 		char		name[] = {',', '"', ':', *letter, '"', ':'};
@@ -167,23 +171,25 @@ eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 		eo_buf_add(body, name + skip, sizeof(name) - skip);
 		eo_expression_put_value(body, *letter, values, structs);
 	}
-	eo_buf_adds(body, "}}");
+	eo_buf_adds(body, "},\"Key\":");
+	eo_expression_put_key(body, key, pk);
+	eo_buf_addc(body, '}');
 }
 
 void
 eo_expression_put_read(EoBuf *body, const char *table, const EoItemKey *key, const char *pk)
 {
-	put_table_and_key(body, table, key, pk);
+	put_table(body, table);
+	eo_buf_adds(body, ",\"Key\":");
+	eo_expression_put_key(body, key, pk);
 	eo_buf_adds(body, ",\"ConsistentRead\":true}");
 }
 
 static void
-put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key, const char *pk)
+put_table(EoBuf *body, const char *table)
 {
 	eo_buf_adds(body, "{\"TableName\":");
 	eo_json_put_string(body, table, strlen(table));
-	eo_buf_adds(body, ",\"Key\":");
-	eo_expression_put_key(body, key, pk);
 }
 
 void

@@ -84,6 +84,8 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	size_t		len;
 	const char *status = eo_json_attr_s(item, a[EO_A_STATUS].name, &len);
 	int			state = state_of(layout, status);
+	EoJsonValue *payload = eo_json_get(item, a[EO_A_PAYLOAD].name);
+	EoJsonValue *handler = eo_json_get(item, a[EO_A_HANDLER].name);
 
 	if (state < 0)
 		return EO_INVALID;
@@ -93,12 +95,10 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	record->origin_text = eo_json_attr_s(item, a[EO_A_ORIGIN].name, &len);
 	record->has_origin = eo_origin_read(record->origin_text, &record->origin);
 	record->holder = eo_json_attr_s(item, a[EO_A_HOLDER].name, &len);
-	record->payload_sha256 = eo_json_attr_s(item, a[EO_A_PAYLOAD].name, &len);
-	record->odd_payload_sha256 = record->payload_sha256 == NULL &&
-		eo_json_get(item, a[EO_A_PAYLOAD].name) != NULL;
-	record->handler = eo_json_attr_s(item, a[EO_A_HANDLER].name, &len);
-	record->odd_handler = record->handler == NULL &&
-		eo_json_get(item, a[EO_A_HANDLER].name) != NULL;
+	record->payload_sha256 = eo_json_s(payload, &len);
+	record->odd_payload_sha256 = record->payload_sha256 == NULL && payload != NULL;
+	record->handler = eo_json_s(handler, &len);
+	record->odd_handler = record->handler == NULL && handler != NULL;
 	record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
 									&record->result_len);
 	record->odd_error = !read_json(item, a[EO_A_ERROR].name, &record->error, &record->error_len);
@@ -147,17 +147,18 @@ read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 	{
 		const char *name = layout->attributes[numbers[i].attribute].name;
+		EoJsonValue *attribute = eo_json_get(item, name);
+		int64_t		n = 0;
 
-		if (eo_json_attr_n(item, name, numbers[i].value) && *numbers[i].value >= 0)
-		{
-			if (*numbers[i].value > numbers[i].max)
-				*numbers[i].value = numbers[i].max;
-			if (numbers[i].attribute == EO_A_RETRY)
-				record->has_retry = true;
-			continue;
-		}
 		*numbers[i].value = 0;
-		if (record->odd_number == NULL && eo_json_get(item, name) != NULL)
+		if (attribute == NULL)
+			continue;
+		if (eo_json_n(attribute, &n) && n >= 0)
+		{
+			*numbers[i].value = n > numbers[i].max ? numbers[i].max : n;
+			record->has_retry |= numbers[i].attribute == EO_A_RETRY;
+		}
+		else if (record->odd_number == NULL)
 			record->odd_number = name;
 	}
 }

@@ -37,7 +37,7 @@ static const bool is_special[256] = {
 	[FIRST_CONTROL...LAST_CONTROL] = true,['"'] = true,['\\'] = true,[DELETE] = true
 };
 
-static const unsigned char *skip_ascii(const unsigned char *p, const unsigned char *end);
+static bool is_ascii(const char *p, size_t len);
 static bool is_utf8(const char *s, size_t len);
 static bool scan_text(const char *text, size_t len, size_t *colons);
 static bool scan_escape(const char *text, size_t len, size_t *i, bool *has_nul);
@@ -62,18 +62,20 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 	struct json_object *root;
 	enum json_tokener_error error;
 	size_t		colons = 0;
+	bool		is_plain;
 	EoStatus	status;
 
 	*doc = NULL;
 	if (len > INT32_MAX - 1)
 		return EO_TOO_LARGE;
-	if (!scan_text(text, len, &colons))
+	is_plain = is_ascii(text, len);
+	if ((!is_plain && !is_utf8(text, len)) || !scan_text(text, len, &colons))
 		return EO_INVALID;
 	if (tokener == NULL)
 		tokener = json_tokener_new_ex(EO_JSON_MAX_DEPTH);
 	if (tokener == NULL)
 		return EO_NO_MEMORY;
-	status = escape_text(&text, &len);
+	status = is_plain ? EO_OK : escape_text(&text, &len);
 	if (status != EO_OK)
 		return status;
 	json_tokener_reset(tokener);
@@ -125,9 +127,15 @@ eo_json_get(EoJsonValue *v, const char *name)
 {
 	struct json_object *member = NULL;
 
-	if (!json_object_is_type(unwrap(v), json_type_object) ||
-		!json_object_object_get_ex(unwrap(v), name, &member))
-		return NULL;
+	/* To compare the one name of an attribute takes less than to hash it. */
+	if (json_object_is_type(unwrap(v), json_type_object) && json_object_object_length(unwrap(v)) == 1)
+	{
+		struct json_object_iterator it = json_object_iter_begin(unwrap(v));
+
+		return strcmp(json_object_iter_peek_name(&it), name) == 0 ?
+			(EoJsonValue *) json_object_iter_peek_value(&it) : NULL;
+	}
+	(void) json_object_object_get_ex(unwrap(v), name, &member);
 	return (EoJsonValue *) member;
 }
 
@@ -195,14 +203,26 @@ eo_json_string_is(EoJsonValue *v, const char *text)
 const char *
 eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len)
 {
-	return eo_json_string(eo_json_get(eo_json_get(item, name), "S"), len);
+	return eo_json_s(eo_json_get(item, name), len);
+}
+
+const char *
+eo_json_s(EoJsonValue *attribute, size_t *len)
+{
+	return eo_json_string(eo_json_get(attribute, "S"), len);
 }
 
 bool
 eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value)
 {
+	return eo_json_n(eo_json_get(item, name), value);
+}
+
+bool
+eo_json_n(EoJsonValue *attribute, int64_t *value)
+{
 	size_t		len;
-	const char *s = eo_json_string(eo_json_get(eo_json_get(item, name), "N"), &len);
+	const char *s = eo_json_string(eo_json_get(attribute, "N"), &len);
 	char	   *end;
 	long long	n;
 
@@ -227,7 +247,7 @@ eo_json_attr_text(EoJsonValue *item, const char *name, const char **text, size_t
 	EoBuf		out;
 	bool		has_form;
 
-	*text = eo_json_attr_s(item, name, len);
+	*text = eo_json_s((EoJsonValue *) attribute, len);
 	if (attribute == NULL || *text != NULL)
 		return EO_OK;
 	/* Of other types of JSON the user data is json-c's own. */
@@ -435,13 +455,11 @@ put_escape(EoBuf *out, unsigned char c)
 		eo_buf_add(out, escape, sizeof(escape));
 }
 
-/*
- * Moves past bytes from 0x01 to 0x7f, eight at a time, because most texts have no
- * others.  Where it stops there may be more of them.
- */
-static const unsigned char *
-skip_ascii(const unsigned char *p, const unsigned char *end)
+/* Are there only bytes from 0x01 to 0x7f, as in most texts?  Looks at eight at a time. */
+static bool
+is_ascii(const char *p, size_t len)
 {
+	const char *end = p + len;
 	const uint64_t ones = UINT64_C(0x0101010101010101);
 	const uint64_t tops = UINT64_C(0x8080808080808080);
 	uint64_t	eight;
@@ -455,9 +473,11 @@ skip_ascii(const unsigned char *p, const unsigned char *end)
 		 * subtraction.
 		 */
 		if (((eight | (eight - ones)) & tops) != 0)
-			break;
+			return false;
 	}
-	return p;
+	while (p < end && *p > 0)
+		p++;
+	return p == end;
 }
 
 /* UTF-8 as RFC 3629, section 4, defines it, without a NUL byte. */
@@ -467,7 +487,6 @@ is_utf8(const char *s, size_t len)
 	const unsigned char *p = (const unsigned char *) s;
 	const unsigned char *end = p + len;
 
-	p = skip_ascii(p, end);
 	while (p < end)
 	{
 		unsigned char c = *p++;
@@ -488,15 +507,13 @@ is_utf8(const char *s, size_t len)
 	return true;
 }
 
-/* Refuse what json-c would accept, and count the colons outside strings. */
+/* Refuse what json-c would accept, and count the colons outside strings.  The text is UTF-8. */
 static bool
 scan_text(const char *text, size_t len, size_t *colons)
 {
 	bool		in_string = false;
 	bool		has_nul = false;	/* the latest string has a \u0000 */
 
-	if (!is_utf8(text, len))
-		return false;
 	for (size_t i = 0; i < len; i++)
 	{
 		unsigned char c;
@@ -584,15 +601,9 @@ escape_text(const char **text, size_t *len)
 	const unsigned char *p = (const unsigned char *) *text;
 	const unsigned char *end = p + *len;
 
-	p = skip_ascii(p, end);
-	while (p < end && *p < 0x80)
-		p++;
-	if (p == end)
-		return EO_OK;
 	if (escaped.max == 0)
 		eo_buf_init(&escaped, (size_t) INT32_MAX - 1);
 	eo_buf_reset(&escaped);
-	eo_buf_add(&escaped, *text, (size_t) (p - (const unsigned char *) *text));
 	while (p < end)
 	{
 		unsigned int c = *p++;

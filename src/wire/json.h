@@ -71,6 +71,10 @@ extern double eo_json_number(EoJsonValue *v);
 extern const char *eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len);
 extern bool eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value);
 
+/* The same of an attribute that has been looked up. */
+extern const char *eo_json_s(EoJsonValue *attribute, size_t *len);
+extern bool eo_json_n(EoJsonValue *attribute, int64_t *value);
+
 /*
  * The text of an attribute that holds JSON: the string itself if it is a string; else
  * its value as JSON, with numbers as they are written and sets as arrays.  *text is
