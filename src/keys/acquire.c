@@ -231,7 +231,7 @@ put_acquired(EoClaim *claim, const EoTxClaim *held)
 	const EoSlotInfo *info = held->info;
 
 	claim->outcome = EO_CLAIM_ACQUIRED;
-	strlcpy(claim->token, info->token, sizeof(claim->token));
+	memcpy(claim->token, info->token, sizeof(claim->token));
 	claim->fence = info->fence;
 	claim->runs = info->runs;
 	claim->lease_until_ms = info->lease_until_ms;
@@ -496,7 +496,7 @@ take_acquired(EoAcquiring *a, const EoRecord *r)
 	{
 		EoSessionToken *remembered = eo_session_tokens_enter(a->k.store->server, a->k.pk);
 
-		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
+		memcpy(remembered->token, held->info->token, sizeof(remembered->token));
 		remembered->retention_s = held->info->retention_s;
 	}
 	eo_key_see_progress(&a->k, held, held->info->token, r);

@@ -114,19 +114,23 @@ put_names(EoBuf *text, const EoAttributeName *names, const char *condition, cons
 	}
 }
 
-/* Note the values that the expressions use, each once. */
+/* Note the values that the expressions use, each once, and the steady ones first. */
 static void
 find_values(EoExpression *e, const char *condition, const char *update)
 {
-	const char *texts[] = {condition, update};
+	const char *texts[] = {condition, update, condition, update};
 	size_t		n = 0;
 
 	e->values[0] = '\0';
-	for (int t = 0; t < 2; t++)
+	for (int t = 0; t < 4; t++)
 	{
+		if (t == 2)
+			e->nsteady = n;
 		for (const char *p = texts[t]; (p = strchr(p, ':')) != NULL; p++)
 		{
-			if (strchr(e->values, p[1]) != NULL)
+			bool		is_steady = e->steady != NULL && strchr(e->steady, p[1]) != NULL;
+
+			if (is_steady != (t < 2) || strchr(e->values, p[1]) != NULL)
 				continue;
 			if (n + 1 == sizeof(e->values))
 			{
@@ -160,16 +164,16 @@ eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 	put_table(body, table);
 	eo_buf_adds(body, returns);
 	eo_buf_add(body, e->text.data, e->text.len);
-	/* A transaction has it behind what is its own. */
-	if (is_all)
-		body->common = body->len;
-	for (const char *letter = e->values; *letter != '\0'; letter++)
+	for (size_t i = 0; e->values[i] != '\0'; i++)
 	{
-		char		name[] = {',', '"', ':', *letter, '"', ':'};
-		size_t		skip = letter == e->values ? 1 : 0;
+		char		name[] = {',', '"', ':', e->values[i], '"', ':'};
+		size_t		skip = i == 0 ? 1 : 0;
 
+		/* A transaction has it all behind what is its own. */
+		if (i == e->nsteady && is_all)
+			body->common = body->len;
 		eo_buf_add(body, name + skip, sizeof(name) - skip);
-		eo_expression_put_value(body, *letter, values, structs);
+		eo_expression_put_value(body, e->values[i], values, structs);
 	}
 	eo_buf_adds(body, "},\"Key\":");
 	eo_expression_put_key(body, key, pk);

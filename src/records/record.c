@@ -626,6 +626,8 @@ find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 		if (made == NULL)
 			return NULL;
 		made->layout = layout;
+		/* Numbers, states, and the terms of claims. */
+		made->expression.steady = "01CFIMabh";
 		made->verb = verb;
 		made->set = set;
 		*place = made;
