@@ -40,8 +40,8 @@ typedef struct EoRow
 	} while (0)
 
 /*
- * What is found out once for each call site and kept in fn_extra, which the caller must not
- * use otherwise.
+ * Each call site keeps this in fn_extra, which the functions of this extension do not use
+ * otherwise.
  */
 typedef struct EoCallSite
 {

@@ -133,7 +133,8 @@ eo_json_get(EoJsonValue *v, const char *name)
 	struct json_object *member = NULL;
 
 	/* To compare the one name of an attribute takes less than to hash it. */
-	if (json_object_is_type(unwrap(v), json_type_object) && json_object_object_length(unwrap(v)) == 1)
+	if (json_object_is_type(unwrap(v), json_type_object) &&
+		json_object_object_length(unwrap(v)) == 1)
 	{
 		struct json_object_iterator it = json_object_iter_begin(unwrap(v));
 

@@ -160,7 +160,8 @@ json_of(const char *attribute)
 		abort();
 	status = eo_json_text(eo_json_get(eo_json_root(doc), "x"), &json, &len);
 	if (status == EO_OK && (json == NULL || strlen(json) != len ||
-							eo_json_text(eo_json_get(eo_json_root(doc), "x"), &again, &len_again) != EO_OK ||
+							eo_json_text(eo_json_get(eo_json_root(doc), "x"), &again,
+										 &len_again) != EO_OK ||
 							again != json || len_again != len))
 		abort();
 	if (status == EO_OK)
