@@ -38,7 +38,6 @@
 #include "ledger/outbox.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
-#include "server/error.h"
 #include "server/text.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"

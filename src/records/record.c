@@ -21,9 +21,7 @@
 #include "records/action_seal.h"
 #include "records/expression.h"
 #include "records/layout_write.h"
-#include "records/origin.h"
 #include "records/statement.h"
-#include "records/token.h"
 
 /*
  * The options of conditions and updates: does the write have the value of that
