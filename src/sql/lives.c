@@ -150,9 +150,7 @@ put_row(ReturnSetInfo *rsinfo, const EoTarget *target, const uint8 *life, const 
 	eo_row_store(&row, rsinfo);
 }
 
-/*
- * lives_of_cluster()
- */
+/* lives_of_cluster() */
 Datum
 eo_lives_of_cluster(PG_FUNCTION_ARGS)
 {
@@ -173,9 +171,7 @@ eo_lives_of_cluster(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * idem_take_over(life, server)
- */
+/* idem_take_over(life, server) */
 static Datum
 eo_idem_take_over_body(PG_FUNCTION_ARGS)
 {
@@ -189,9 +185,7 @@ eo_idem_take_over_body(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(eo_take_over(eo_arg_store(fcinfo, 1), PG_GETARG_UUID_P(0)->data));
 }
 
-/*
- * idem_drain(timeout)
- */
+/* idem_drain(timeout) */
 Datum
 eo_idem_drain(PG_FUNCTION_ARGS)
 {
@@ -260,9 +254,7 @@ store_finding(const EoAuditRow *found, void *arg)
 	eo_row_store(&row, rsinfo);
 }
 
-/*
- * idem_audit(server, units_per_second)
- */
+/* idem_audit(server, units_per_second) */
 static Datum
 eo_idem_audit_body(PG_FUNCTION_ARGS)
 {
