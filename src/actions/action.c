@@ -37,7 +37,6 @@
 #include "actions/action_store.h"
 #include "actions/pin.h"
 #include "commit/scan.h"
-#include "commit/settle.h"
 #include "compat.h"
 #include "records/action_item.h"
 #include "records/token.h"

@@ -14,8 +14,6 @@
 #include "commit/completion.h"
 #include "ledger/lives.h"
 #include "ledger/outbox_guard.h"
-#include "server/options.h"
-#include "server/store.h"
 
 void
 eo_completion_add(EoTxClaim *claim, const EoTarget *target, const EoOutboxWrites *writes,

@@ -39,7 +39,6 @@
 #include "ledger/outbox.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
-#include "server/error.h"
 #include "server/text.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"

@@ -19,7 +19,6 @@
 #include "miscadmin.h"
 #include "server/error.h"
 #include "server/moment.h"
-#include "server/options.h"
 #include "server/text.h"
 #include "utils/timestamp.h"
 #include "wire/clock.h"

@@ -33,7 +33,6 @@
 #include "cluster/databases.h"
 #include "cluster/life_watch.h"
 #include "cluster/service_clocks.h"
-#include "cluster/slot_prepared.h"
 #include "cluster/slot_views.h"
 #include "cluster/slots.h"
 #include "commit/prepared.h"
@@ -45,7 +44,6 @@
 #include "keys/acquire.h"
 #include "ledger/outbox.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/store_record.h"
 #include "server/text.h"
 #include "utils/timestamp.h"
@@ -231,7 +229,7 @@ put_acquired(EoClaim *claim, const EoTxClaim *held)
 	const EoSlotInfo *info = held->info;
 
 	claim->outcome = EO_CLAIM_ACQUIRED;
-	strlcpy(claim->token, info->token, sizeof(claim->token));
+	memcpy(claim->token, info->token, sizeof(claim->token));
 	claim->fence = info->fence;
 	claim->runs = info->runs;
 	claim->lease_until_ms = info->lease_until_ms;
@@ -496,7 +494,7 @@ take_acquired(EoAcquiring *a, const EoRecord *r)
 	{
 		EoSessionToken *remembered = eo_session_tokens_enter(a->k.store->server, a->k.pk);
 
-		strlcpy(remembered->token, held->info->token, sizeof(remembered->token));
+		memcpy(remembered->token, held->info->token, sizeof(remembered->token));
 		remembered->retention_s = held->info->retention_s;
 	}
 	eo_key_see_progress(&a->k, held, held->info->token, r);

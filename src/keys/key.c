@@ -7,8 +7,6 @@
  */
 #include "postgres.h"
 
-#include "cluster/slot_views.h"
-#include "cluster/slots.h"
 #include "cluster/target.h"
 #include "commit/prepared.h"
 #include "commit/session.h"
@@ -20,7 +18,6 @@
 #include "records/record.h"
 #include "server/answer.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "server/store_record.h"
 #include "server/text.h"

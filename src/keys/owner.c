@@ -287,9 +287,7 @@ check_ended(const EoKey *k, const EoAnswer *answer)
 		raise_lost(k, answer->exists ? eo_store_record(answer) : NULL);
 }
 
-/*
- * End the claim now.  The record must not be swept before the key may be retried.
- */
+/* End the claim now.  The record must not be swept before the key may be retried. */
 static EoAnswer *
 end_now(EoKey *k, EoVerb verb, EoWrite *w, const char *doing, int64 retry_after_ms)
 {

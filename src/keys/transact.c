@@ -51,7 +51,6 @@
 #include "records/token.h"
 #include "server/answer.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "server/store_record.h"
 #include "server/table_mode.h"

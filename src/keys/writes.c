@@ -26,7 +26,6 @@
 #include "nodes/pg_list.h"
 #include "records/attribute.h"
 #include "server/error.h"
-#include "server/options.h"
 #include "server/store.h"
 #include "server/table_mode.h"
 #include "server/text.h"

@@ -56,9 +56,7 @@ extern void eo_writes_lock(const EoWrites *writes);
 /* Is there room in a transaction of DynamoDB for one more of that size? */
 extern bool eo_writes_has_room(const EoWrites *writes, size_t size);
 
-/*
- * Check that they fit beside a result of so many bytes.  Raises 54000.
- */
+/* Check that they fit beside a result of so many bytes.  Raises 54000. */
 extern void eo_writes_check_size(const EoWrites *writes, size_t result_len);
 
 /*

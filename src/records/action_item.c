@@ -488,7 +488,7 @@ read_payload(const EoActionLayout *layout, EoJsonValue *item, bool *ok)
 
 	if (!layout->is_seed)
 		return read_string(item, EO_AA_PAYLOAD, ok);
-	if (eo_json_attr_text(item, eo_action_names[EO_AA_PAYLOAD].name, &text, &len) != EO_OK)
+	if (eo_json_text(attribute_of(item, EO_AA_PAYLOAD), &text, &len) != EO_OK)
 	{
 		*ok = false;
 		return NULL;
@@ -547,8 +547,7 @@ eo_action_item_read(const EoActionLayout *layout, EoJsonValue *item, EoActionIte
 	action->created_token = read_string(item, EO_AA_CREATED_TOKEN, &whatever);
 	action->consumed_token = read_string(item, EO_AA_CONSUMED_TOKEN, &whatever);
 	action->consumed_reason = read_string(item, EO_AA_CONSUMED_REASON, &whatever);
-	if (eo_json_attr_text(item, eo_action_names[EO_AA_CONSUMED_BY].name,
-						  &action->consumed_by, &len) != EO_OK)
+	if (eo_json_text(attribute_of(item, EO_AA_CONSUMED_BY), &action->consumed_by, &len) != EO_OK)
 		action->consumed_by = NULL;
 	action->canceled_token = read_string(item, EO_AA_CANCELED_TOKEN, &whatever);
 	action->canceled_reason = read_string(item, EO_AA_CANCELED_REASON, &whatever);

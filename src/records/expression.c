@@ -25,8 +25,7 @@ static void put_text(EoExpression *e, const EoAttributeName *names, const char *
 static void put_names(EoBuf *text, const EoAttributeName *names, const char *condition,
 					  const char *update);
 static void find_values(EoExpression *e, const char *condition, const char *update);
-static void put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key,
-							  const char *pk);
+static void put_table(EoBuf *body, const char *table);
 static void put_number(EoBuf *body, int64_t n);
 
 EoStatus
@@ -115,19 +114,23 @@ put_names(EoBuf *text, const EoAttributeName *names, const char *condition, cons
 	}
 }
 
-/* Note the values that the expressions use, each once. */
+/* Note the values that the expressions use, each once, and the steady ones first. */
 static void
 find_values(EoExpression *e, const char *condition, const char *update)
 {
-	const char *texts[] = {condition, update};
+	const char *texts[] = {condition, update, condition, update};
 	size_t		n = 0;
 
 	e->values[0] = '\0';
-	for (int t = 0; t < 2; t++)
+	for (int t = 0; t < 4; t++)
 	{
+		if (t == 2)
+			e->nsteady = n;
 		for (const char *p = texts[t]; (p = strchr(p, ':')) != NULL; p++)
 		{
-			if (strchr(e->values, p[1]) != NULL)
+			bool		is_steady = e->steady != NULL && strchr(e->steady, p[1]) != NULL;
+
+			if (is_steady != (t < 2) || strchr(e->values, p[1]) != NULL)
 				continue;
 			if (n + 1 == sizeof(e->values))
 			{
@@ -155,35 +158,42 @@ eo_expression_put_update(const EoExpression *e, EoBuf *body, const char *table,
 						 const EoItemKey *key, const char *pk, const char *returns,
 						 const EoValue *values, const void *const *structs)
 {
+	bool		is_all = body->len == 0;
+
 	(void) eo_buf_reserve(body, e->text.len + BODY_ROOM);
-	put_table_and_key(body, table, key, pk);
+	put_table(body, table);
 	eo_buf_adds(body, returns);
 	eo_buf_add(body, e->text.data, e->text.len);
-	for (const char *letter = e->values; *letter != '\0'; letter++)
+	for (size_t i = 0; e->values[i] != '\0'; i++)
 	{
-		char		name[] = {',', '"', ':', *letter, '"', ':'};
-		size_t		skip = letter == e->values ? 1 : 0;
+		char		name[] = {',', '"', ':', e->values[i], '"', ':'};
+		size_t		skip = i == 0 ? 1 : 0;
 
+		/* A transaction has it all behind what is its own. */
+		if (i == e->nsteady && is_all)
+			body->common = body->len;
 		eo_buf_add(body, name + skip, sizeof(name) - skip);
-		eo_expression_put_value(body, *letter, values, structs);
+		eo_expression_put_value(body, e->values[i], values, structs);
 	}
-	eo_buf_adds(body, "}}");
+	eo_buf_adds(body, "},\"Key\":");
+	eo_expression_put_key(body, key, pk);
+	eo_buf_addc(body, '}');
 }
 
 void
 eo_expression_put_read(EoBuf *body, const char *table, const EoItemKey *key, const char *pk)
 {
-	put_table_and_key(body, table, key, pk);
+	put_table(body, table);
+	eo_buf_adds(body, ",\"Key\":");
+	eo_expression_put_key(body, key, pk);
 	eo_buf_adds(body, ",\"ConsistentRead\":true}");
 }
 
 static void
-put_table_and_key(EoBuf *body, const char *table, const EoItemKey *key, const char *pk)
+put_table(EoBuf *body, const char *table)
 {
 	eo_buf_adds(body, "{\"TableName\":");
 	eo_json_put_string(body, table, strlen(table));
-	eo_buf_adds(body, ",\"Key\":");
-	eo_expression_put_key(body, key, pk);
 }
 
 void

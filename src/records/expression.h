@@ -69,10 +69,13 @@ typedef struct EoValue
 
 #define EO_VALUE_LETTERS 128
 
-/* The finished part of a body between key and values.  Zeroed: not made yet. */
+/* The finished part of a body between table and values.  Zeroed: not made yet. */
 typedef struct EoExpression
 {
 	EoBuf		text;
+	const char *steady;			/* set by the caller: letters of values that
+								 * seldom differ between writes; NULL: none */
+	size_t		nsteady;		/* so many come first */
 	char		values[32];		/* letters of its values, in order, as a
 								 * string */
 } EoExpression;

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "records/expression.h"
-#include "records/record.h"
 
 #define KEY_PREFIX "ORIGIN#"
 

@@ -21,9 +21,7 @@
 #include "records/action_seal.h"
 #include "records/expression.h"
 #include "records/layout_write.h"
-#include "records/origin.h"
 #include "records/statement.h"
-#include "records/token.h"
 
 /*
  * The options of conditions and updates: does the write have the value of that
@@ -626,6 +624,8 @@ find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 		if (made == NULL)
 			return NULL;
 		made->layout = layout;
+		/* Numbers, states, and the terms of claims. */
+		made->expression.steady = "01CFIMabh";
 		made->verb = verb;
 		made->set = set;
 		*place = made;

@@ -31,13 +31,13 @@
 #define MAX_UNDONE 200
 
 static EoStatus read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
-static void read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
+static void read_numbers(const EoLayout *layout, EoJsonValue *const *attributes, EoRecord *record);
 static bool is_untouched(const EoLayout *layout, EoJsonValue *item);
 static bool is_same(EoJsonValue *item, const char *name, const char *copy);
 static EoStatus read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record);
 static int64_t end_of_foreign(const EoLayout *layout, EoJsonValue *item, int64_t end_ms,
 							  int64_t updated_ms);
-static bool read_json(EoJsonValue *item, const char *name, const char **text, size_t *len);
+static bool read_json(EoJsonValue *attribute, const char **text, size_t *len);
 
 EoStatus
 eo_record_read(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
@@ -80,35 +80,36 @@ state_of(const EoLayout *layout, const char *word)
 static EoStatus
 read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 {
-	const EoAttributeName *a = layout->attributes;
+	const char *names[EO_A_TTL + 1];
+	EoJsonValue *attributes[EO_A_TTL + 1];
 	size_t		len;
-	const char *status = eo_json_attr_s(item, a[EO_A_STATUS].name, &len);
-	int			state = state_of(layout, status);
+	int			state;
 
+	for (int i = 0; i <= EO_A_TTL; i++)
+		names[i] = layout->attributes[i].name;
+	eo_json_get_all(item, names, EO_A_TTL + 1, attributes);
+	state = state_of(layout, eo_json_s(attributes[EO_A_STATUS], &len));
 	if (state < 0)
 		return EO_INVALID;
 	record->state = (EoState) state;
-	record->owner = eo_json_attr_s(item, a[EO_A_OWNER].name, &len);
-	record->bind = eo_json_attr_s(item, a[EO_A_BIND].name, &len);
-	record->origin_text = eo_json_attr_s(item, a[EO_A_ORIGIN].name, &len);
+	record->owner = eo_json_s(attributes[EO_A_OWNER], &len);
+	record->bind = eo_json_s(attributes[EO_A_BIND], &len);
+	record->origin_text = eo_json_s(attributes[EO_A_ORIGIN], &len);
 	record->has_origin = eo_origin_read(record->origin_text, &record->origin);
-	record->holder = eo_json_attr_s(item, a[EO_A_HOLDER].name, &len);
-	record->payload_sha256 = eo_json_attr_s(item, a[EO_A_PAYLOAD].name, &len);
-	record->odd_payload_sha256 = record->payload_sha256 == NULL &&
-		eo_json_get(item, a[EO_A_PAYLOAD].name) != NULL;
-	record->handler = eo_json_attr_s(item, a[EO_A_HANDLER].name, &len);
-	record->odd_handler = record->handler == NULL &&
-		eo_json_get(item, a[EO_A_HANDLER].name) != NULL;
-	record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
-									&record->result_len);
-	record->odd_error = !read_json(item, a[EO_A_ERROR].name, &record->error, &record->error_len);
+	record->holder = eo_json_s(attributes[EO_A_HOLDER], &len);
+	record->payload_sha256 = eo_json_s(attributes[EO_A_PAYLOAD], &len);
+	record->odd_payload_sha256 = record->payload_sha256 == NULL && attributes[EO_A_PAYLOAD] != NULL;
+	record->handler = eo_json_s(attributes[EO_A_HANDLER], &len);
+	record->odd_handler = record->handler == NULL && attributes[EO_A_HANDLER] != NULL;
+	record->odd_result = !read_json(attributes[EO_A_RESULT], &record->result, &record->result_len);
+	record->odd_error = !read_json(attributes[EO_A_ERROR], &record->error, &record->error_len);
 	/* A client that does not know it leaves it in what it completes. */
 	if (record->state != EO_STATE_COMPLETED)
-		record->odd_progress = !read_json(item, a[EO_A_PROGRESS].name, &record->progress,
+		record->odd_progress = !read_json(attributes[EO_A_PROGRESS], &record->progress,
 										  &record->progress_len);
-	record->undone = eo_json_get(eo_json_get(item, a[EO_A_UNDONE].name), "SS");
+	record->undone = eo_json_get(attributes[EO_A_UNDONE], "SS");
 	record->worn = eo_json_array_length(record->undone) >= MAX_UNDONE;
-	read_numbers(layout, item, record);
+	read_numbers(layout, attributes, record);
 	if (record->owner == NULL)
 		return EO_INVALID;
 	if (record->state == EO_STATE_IN_PROGRESS && record->lease_ms == 0)
@@ -122,7 +123,7 @@ read_own(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
  * this errs on the side of keeping the record: a very late one stays late.
  */
 static void
-read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
+read_numbers(const EoLayout *layout, EoJsonValue *const *attributes, EoRecord *record)
 {
 	const struct
 	{
@@ -146,19 +147,19 @@ read_numbers(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 	{
-		const char *name = layout->attributes[numbers[i].attribute].name;
+		EoJsonValue *attribute = attributes[numbers[i].attribute];
+		int64_t		n = 0;
 
-		if (eo_json_attr_n(item, name, numbers[i].value) && *numbers[i].value >= 0)
-		{
-			if (*numbers[i].value > numbers[i].max)
-				*numbers[i].value = numbers[i].max;
-			if (numbers[i].attribute == EO_A_RETRY)
-				record->has_retry = true;
-			continue;
-		}
 		*numbers[i].value = 0;
-		if (record->odd_number == NULL && eo_json_get(item, name) != NULL)
-			record->odd_number = name;
+		if (attribute == NULL)
+			continue;
+		if (eo_json_n(attribute, &n) && n >= 0)
+		{
+			*numbers[i].value = n > numbers[i].max ? numbers[i].max : n;
+			record->has_retry |= numbers[i].attribute == EO_A_RETRY;
+		}
+		else if (record->odd_number == NULL)
+			record->odd_number = layout->attributes[numbers[i].attribute].name;
 	}
 }
 
@@ -241,7 +242,7 @@ read_foreign(const EoLayout *layout, EoJsonValue *item, EoRecord *record)
 	if (layout->updated != NULL)
 		(void) eo_timestamps_read(item, layout->updated, layout->instants, &record->updated_ms);
 	if (record->state == EO_STATE_COMPLETED)
-		record->odd_result = !read_json(item, a[EO_A_RESULT].name, &record->result,
+		record->odd_result = !read_json(eo_json_get(item, a[EO_A_RESULT].name), &record->result,
 										&record->result_len);
 	if (record->state == EO_STATE_IN_PROGRESS)
 		record->lease_ms = end_of_foreign(layout, item, expires ? expiry_ms : EO_FAR_S * 1000,
@@ -271,9 +272,9 @@ end_of_foreign(const EoLayout *layout, EoJsonValue *item, int64_t end_ms, int64_
 	return end_ms > 0 ? end_ms : 1;
 }
 
-/* False: there is such an attribute, and it cannot be read as JSON. */
+/* False: the attribute is there, and cannot be read as JSON. */
 static bool
-read_json(EoJsonValue *item, const char *name, const char **text, size_t *len)
+read_json(EoJsonValue *attribute, const char **text, size_t *len)
 {
-	return eo_json_attr_text(item, name, text, len) == EO_OK;
+	return eo_json_text(attribute, text, len) == EO_OK;
 }

@@ -413,9 +413,7 @@ settle_refusal(EoAnswer *answer)
 	}
 }
 
-/*
- * The read that followed a refusal without an item, or of a whole transaction, has ended.
- */
+/* The read that followed a refusal without an item, or of a whole transaction, has ended. */
 static void
 settle_second_look(EoAnswer *answer)
 {

@@ -11,7 +11,6 @@
  */
 #include "postgres.h"
 
-#include "records/record.h"
 #include "server/life_store.h"
 #include "utils/memutils.h"
 #include "wire/buf.h"

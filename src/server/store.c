@@ -23,7 +23,6 @@
 #include "records/window.h"
 #include "server/call_log.h"
 #include "server/credentials.h"
-#include "server/guc.h"
 #include "server/store.h"
 #include "server/text.h"
 #include "utils/hsearch.h"

@@ -10,7 +10,6 @@
  */
 #include "postgres.h"
 
-#include "records/layout.h"
 #include "records/list.h"
 #include "server/store_record.h"
 #include "utils/memutils.h"

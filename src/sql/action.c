@@ -97,9 +97,7 @@ EO_COUNTED(eo_action_consume_sql, EO_FN_ACTION_CONSUME);
 EO_COUNTED(eo_action_cancel_sql, EO_FN_ACTION_CANCEL);
 EO_COUNTED(eo_action_resolve, EO_FN_ACTION_RESOLVE);
 
-/*
- * action_create(payload, active_at, expires_at, pin, id, server)
- */
+/* action_create(payload, active_at, expires_at, pin, id, server) */
 static Datum
 eo_action_create_sql_body(PG_FUNCTION_ARGS)
 {
@@ -137,9 +135,7 @@ eo_action_create_sql_body(PG_FUNCTION_ARGS)
 	return eo_composite_expansion_keep(fcinfo, 4, 5, sink.row);
 }
 
-/*
- * action_create_many(actions, server)
- */
+/* action_create_many(actions, server) */
 static Datum
 eo_action_create_many_sql_body(PG_FUNCTION_ARGS)
 {
@@ -190,9 +186,7 @@ put_created(void *arg, const EoActionResult *r)
 	}
 }
 
-/*
- * action_consume(id, pin, reason, consumer, token, at, server)
- */
+/* action_consume(id, pin, reason, consumer, token, at, server) */
 static Datum
 eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 {
@@ -232,9 +226,7 @@ eo_action_consume_sql_body(PG_FUNCTION_ARGS)
 	return eo_composite_expansion_keep(fcinfo, 0, 6, datum);
 }
 
-/*
- * action_cancel(id, reason, server)
- */
+/* action_cancel(id, reason, server) */
 static Datum
 eo_action_cancel_sql_body(PG_FUNCTION_ARGS)
 {
@@ -256,9 +248,7 @@ eo_action_cancel_sql_body(PG_FUNCTION_ARGS)
 	return eo_composite_expansion_keep(fcinfo, 0, 2, result_row(fcinfo, &result, http_status));
 }
 
-/*
- * action_resolve(id, status, origin, server)
- */
+/* action_resolve(id, status, origin, server) */
 static Datum
 eo_action_resolve_body(PG_FUNCTION_ARGS)
 {
@@ -299,9 +289,7 @@ result_row(FunctionCallInfo fcinfo, const EoActionResult *r, int http_status)
 	return eo_row_datum(&row);
 }
 
-/*
- * action_get(id, server)
- */
+/* action_get(id, server) */
 static Datum
 eo_action_get_sql_body(PG_FUNCTION_ARGS)
 {
@@ -335,9 +323,7 @@ fill_view(EoRow *row, TupleDesc desc, const char *id, const EoActionView *v)
 	eo_row_put_json(row, v->consumer);
 }
 
-/*
- * action_list(state, prefix, older_than, units_per_second, server)
- */
+/* action_list(state, prefix, older_than, units_per_second, server) */
 static Datum
 eo_action_list_sql_body(PG_FUNCTION_ARGS)
 {

@@ -59,9 +59,7 @@ extern int64 eo_arg_max_runs(FunctionCallInfo fcinfo, int n);
  */
 extern int	eo_arg_units(FunctionCallInfo fcinfo, int n);
 
-/*
- * One of nwords words, its index; 0 for SQL NULL.  Raises 22023.
- */
+/* One of nwords words, its index; 0 for SQL NULL.  Raises 22023. */
 extern int	eo_arg_word(FunctionCallInfo fcinfo, int n, const char *name, const char *const *words,
 						int nwords);
 

@@ -632,9 +632,7 @@ eo_idem_http_body(PG_FUNCTION_ARGS)
 
 /* ----- in a handler ----- */
 
-/*
- * idem_write(writes)
- */
+/* idem_write(writes) */
 static Datum
 eo_idem_write_body(PG_FUNCTION_ARGS)
 {

@@ -738,9 +738,7 @@ put_rows(ReturnSetInfo *rsinfo, const EoCheckRow *rows, int n)
 	}
 }
 
-/*
- * idem_check(server)
- */
+/* idem_check(server) */
 static Datum
 eo_idem_check_body(PG_FUNCTION_ARGS)
 {

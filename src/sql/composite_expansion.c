@@ -25,6 +25,7 @@
 #include "server/text.h"
 #include "sql/args.h"
 #include "sql/composite_expansion.h"
+#include "sql/rows.h"
 #include "utils/memutils.h"
 
 /* The latest call that was answered, as all copies of its expression have it. */
@@ -54,10 +55,12 @@ add_locations(Node * node, void *hash)
 static uint32
 locations_of(FunctionCallInfo fcinfo)
 {
-	uint32		hash = 0;
+	EoCallSite *site = eo_row_call_site(fcinfo);
 
-	(void) add_locations(fcinfo->flinfo->fn_expr, &hash);
-	return hash;
+	if (!site->has_locations)
+		(void) add_locations(fcinfo->flinfo->fn_expr, &site->locations);
+	site->has_locations = true;
+	return site->locations;
 }
 
 bool

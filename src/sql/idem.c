@@ -115,9 +115,7 @@ eo_idem_acquire_body(PG_FUNCTION_ARGS)
 	return eo_composite_expansion_keep(fcinfo, 0, 8, claim_datum(fcinfo, store, ask.key, &claim));
 }
 
-/*
- * idem_start(the arguments of idem_acquire)
- */
+/* idem_start(the arguments of idem_acquire) */
 static Datum
 eo_idem_start_body(PG_FUNCTION_ARGS)
 {
@@ -308,9 +306,7 @@ read_writes(FunctionCallInfo fcinfo, int arg, EoStore *store, const char *functi
 	return writes;
 }
 
-/*
- * idem_complete(key, result, token, immediate, writes, server)
- */
+/* idem_complete(key, result, token, immediate, writes, server) */
 static Datum
 eo_idem_complete_body(PG_FUNCTION_ARGS)
 {
@@ -334,9 +330,7 @@ eo_idem_complete_body(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * idem_complete_many(keys, results, server)
- */
+/* idem_complete_many(keys, results, server) */
 static Datum
 eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 {
@@ -363,9 +357,7 @@ eo_idem_complete_many_body(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(nkeys);
 }
 
-/*
- * idem_once(key, result, retention, writes, server)
- */
+/* idem_once(key, result, retention, writes, server) */
 static Datum
 eo_idem_once_body(PG_FUNCTION_ARGS)
 {
@@ -384,9 +376,7 @@ eo_idem_once_body(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * idem_transact(key, writes, result, payload, server, compare)
- */
+/* idem_transact(key, writes, result, payload, server, compare) */
 static Datum
 eo_idem_transact_body(PG_FUNCTION_ARGS)
 {
@@ -416,9 +406,7 @@ eo_idem_transact_body(PG_FUNCTION_ARGS)
 	return eo_composite_expansion_keep(fcinfo, 0, 4, claim_datum(fcinfo, store, ask.key, &claim));
 }
 
-/*
- * idem_fail(key, error, retry_after, terminal, token, immediate, server)
- */
+/* idem_fail(key, error, retry_after, terminal, token, immediate, server) */
 static Datum
 eo_idem_fail_body(PG_FUNCTION_ARGS)
 {
@@ -440,9 +428,7 @@ eo_idem_fail_body(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * idem_release(key, token, server)
- */
+/* idem_release(key, token, server) */
 static Datum
 eo_idem_release_body(PG_FUNCTION_ARGS)
 {
@@ -454,9 +440,7 @@ eo_idem_release_body(PG_FUNCTION_ARGS)
 									eo_arg_token(fcinfo, 1), false));
 }
 
-/*
- * idem_extend(key, lease, token, server, progress)
- */
+/* idem_extend(key, lease, token, server, progress) */
 static Datum
 eo_idem_extend_body(PG_FUNCTION_ARGS)
 {
@@ -472,9 +456,7 @@ eo_idem_extend_body(PG_FUNCTION_ARGS)
 	PG_RETURN_TIMESTAMPTZ(eo_row_timestamp(until_ms));
 }
 
-/*
- * idem_get(key, server)
- */
+/* idem_get(key, server) */
 static Datum
 eo_idem_get_body(PG_FUNCTION_ARGS)
 {
@@ -492,9 +474,7 @@ eo_idem_get_body(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(eo_row_datum(&row));
 }
 
-/*
- * idem_list(status, prefix, older_than, units_per_second, results, server)
- */
+/* idem_list(status, prefix, older_than, units_per_second, results, server) */
 static Datum
 eo_idem_list_body(PG_FUNCTION_ARGS)
 {
@@ -533,9 +513,7 @@ put_record(const char *key, const EoRecord *r, void *arg)
 	eo_row_store(&row, rsinfo);
 }
 
-/*
- * idem_sweep(units_per_second, older_than, server)
- */
+/* idem_sweep(units_per_second, older_than, server) */
 static Datum
 eo_idem_sweep_body(PG_FUNCTION_ARGS)
 {
@@ -551,9 +529,7 @@ eo_idem_sweep_body(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(eo_sweep(store, Max(margin_ms, EO_SWEEP_MARGIN_MS), units_per_second));
 }
 
-/*
- * idem_forget(key, server)
- */
+/* idem_forget(key, server) */
 static Datum
 eo_idem_forget_body(PG_FUNCTION_ARGS)
 {
@@ -564,9 +540,7 @@ eo_idem_forget_body(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(eo_operator_forget(eo_arg_store(fcinfo, 1), key));
 }
 
-/*
- * idem_resolve(key, status, origin, server)
- */
+/* idem_resolve(key, status, origin, server) */
 static Datum
 eo_idem_resolve_body(PG_FUNCTION_ARGS)
 {
@@ -582,9 +556,7 @@ eo_idem_resolve_body(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(eo_operator_resolve(&k, completed, eo_arg_token(fcinfo, 2)));
 }
 
-/*
- * idem_give_up(pending_id)
- */
+/* idem_give_up(pending_id) */
 static Datum
 eo_idem_give_up_body(PG_FUNCTION_ARGS)
 {

@@ -33,9 +33,7 @@ refuse_all_null(const char *what)
 			 errhint("All such calls would share one key. Look for a missing column or a path that selects nothing.")));
 }
 
-/*
- * idem_key(VARIADIC "any")
- */
+/* idem_key(VARIADIC "any") */
 Datum
 eo_idem_key(PG_FUNCTION_ARGS)
 {
@@ -156,9 +154,7 @@ read_payload(FunctionCallInfo fcinfo, const char *runtime)
 	return JsonbToCString(NULL, &payload->root, VARSIZE(payload));
 }
 
-/*
- * idem_key_powertools(runtime text, payload json, prefix text)
- */
+/* idem_key_powertools(runtime text, payload json, prefix text) */
 Datum
 eo_idem_key_powertools(PG_FUNCTION_ARGS)
 {
@@ -177,9 +173,7 @@ eo_idem_key_powertools(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s#%s", prefix, digest)));
 }
 
-/*
- * idem_validation_powertools(runtime text, payload json)
- */
+/* idem_validation_powertools(runtime text, payload json) */
 Datum
 eo_idem_validation_powertools(PG_FUNCTION_ARGS)
 {

@@ -156,9 +156,7 @@ put_row(ReturnSetInfo *rsinfo, const EoPlace *place, const char *state, int64 be
 	eo_row_store(&row, rsinfo);
 }
 
-/*
- * lives_of_cluster()
- */
+/* lives_of_cluster() */
 Datum
 eo_lives_of_cluster(PG_FUNCTION_ARGS)
 {
@@ -187,9 +185,7 @@ eo_lives_of_cluster(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * idem_take_over(life, server)
- */
+/* idem_take_over(life, server) */
 static Datum
 eo_idem_take_over_body(PG_FUNCTION_ARGS)
 {
@@ -203,9 +199,7 @@ eo_idem_take_over_body(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(eo_take_over(eo_arg_store(fcinfo, 1), PG_GETARG_UUID_P(0)->data));
 }
 
-/*
- * idem_lift(server)
- */
+/* idem_lift(server) */
 Datum
 eo_idem_lift(PG_FUNCTION_ARGS)
 {
@@ -216,9 +210,7 @@ eo_idem_lift(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(eo_bar_lift(&target));
 }
 
-/*
- * idem_drain(timeout)
- */
+/* idem_drain(timeout) */
 Datum
 eo_idem_drain(PG_FUNCTION_ARGS)
 {
@@ -287,9 +279,7 @@ store_finding(const EoAuditRow *found, void *arg)
 	eo_row_store(&row, rsinfo);
 }
 
-/*
- * idem_audit(server, units_per_second)
- */
+/* idem_audit(server, units_per_second) */
 static Datum
 eo_idem_audit_body(PG_FUNCTION_ARGS)
 {

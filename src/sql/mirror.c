@@ -69,9 +69,7 @@ static void put_attribute(StringInfo out, Oid type, Datum value);
 static char *text_of(Oid type, Datum value);
 static void put_json(StringInfo out, Jsonb *document);
 
-/*
- * idem_mirror(table, key columns, [columns], [server=])
- */
+/* idem_mirror(table, key columns, [columns], [server=]) */
 static Datum
 eo_idem_mirror_body(PG_FUNCTION_ARGS)
 {

@@ -20,7 +20,6 @@
 #include "commit/xact.h"
 #include "ledger/internal.h"
 #include "miscadmin.h"
-#include "server/error.h"
 #include "server/guc.h"
 #include "sql/preconditions.h"
 #include "utils/fmgroids.h"

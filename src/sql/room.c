@@ -16,9 +16,7 @@
 
 PG_FUNCTION_INFO_V1(eo_room_of_cluster);
 
-/*
- * room_of_cluster()
- */
+/* room_of_cluster() */
 Datum
 eo_room_of_cluster(PG_FUNCTION_ARGS)
 {

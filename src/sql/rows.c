@@ -26,23 +26,33 @@ static Datum json_datum(const char *utf8, bool *lacking);
 /* A client that comes back later than this would find most keys settled. */
 #define MAX_RETRY_AFTER_S 60
 
+EoCallSite *
+eo_row_call_site(FunctionCallInfo fcinfo)
+{
+	FmgrInfo   *flinfo = fcinfo->flinfo;
+
+	if (flinfo->fn_extra == NULL)
+		flinfo->fn_extra = MemoryContextAllocZero(flinfo->fn_mcxt, sizeof(EoCallSite));
+	return flinfo->fn_extra;
+}
+
 TupleDesc
 eo_row_type(FunctionCallInfo fcinfo)
 {
-	TupleDesc	desc = fcinfo->flinfo->fn_extra;
+	EoCallSite *site = eo_row_call_site(fcinfo);
+	TupleDesc	desc;
 	MemoryContext old;
 
-	if (desc != NULL)
-		return desc;
+	if (site->type != NULL)
+		return site->type;
 	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("function must return a row type")));
-	desc = BlessTupleDesc(desc);
-	fcinfo->flinfo->fn_extra = desc;
+	site->type = BlessTupleDesc(desc);
 	MemoryContextSwitchTo(old);
-	return desc;
+	return site->type;
 }
 
 void

@@ -40,9 +40,19 @@ typedef struct EoRow
 	} while (0)
 
 /*
- * The row type that the function returns.  Looked up once for each call site and
- * kept in fn_extra, which the caller must not use otherwise.
+ * Each call site keeps this in fn_extra, which the functions of this extension do not use
+ * otherwise.
  */
+typedef struct EoCallSite
+{
+	TupleDesc	type;			/* NULL: not looked up yet */
+	bool		has_locations;
+	uint32		locations;		/* for composite_expansion.c */
+} EoCallSite;
+
+extern EoCallSite *eo_row_call_site(FunctionCallInfo fcinfo);
+
+/* The row type that the function returns. */
 extern TupleDesc eo_row_type(FunctionCallInfo fcinfo);
 
 extern void eo_row_begin(EoRow *row, TupleDesc desc);

@@ -270,9 +270,7 @@ put_server(const Shown *shown)
 	eo_row_store(&row, shown->rsinfo);
 }
 
-/*
- * stats_of_cluster()
- */
+/* stats_of_cluster() */
 Datum
 eo_stats_of_cluster(PG_FUNCTION_ARGS)
 {
@@ -322,9 +320,7 @@ put_details(const Shown *shown)
 	}
 }
 
-/*
- * stats_details_of_cluster()
- */
+/* stats_details_of_cluster() */
 Datum
 eo_stats_details_of_cluster(PG_FUNCTION_ARGS)
 {
@@ -358,18 +354,14 @@ put_histograms(const Shown *shown)
 	}
 }
 
-/*
- * stats_histograms_of_cluster()
- */
+/* stats_histograms_of_cluster() */
 Datum
 eo_stats_histograms_of_cluster(PG_FUNCTION_ARGS)
 {
 	return show_each(fcinfo, put_histograms);
 }
 
-/*
- * exactonce_stats_reset(server)
- */
+/* exactonce_stats_reset(server) */
 Datum
 eo_stats_reset_sql(PG_FUNCTION_ARGS)
 {

@@ -123,9 +123,7 @@ shown_key(const char *pk, Oid serverid)
 													 pk));
 }
 
-/*
- * key_of_record(pk, server)
- */
+/* key_of_record(pk, server) */
 Datum
 eo_key_of_record(PG_FUNCTION_ARGS)
 {
@@ -134,9 +132,7 @@ eo_key_of_record(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(shown_key(pk, PG_GETARG_OID(1))));
 }
 
-/*
- * claims_of_cluster()
- */
+/* claims_of_cluster() */
 Datum
 eo_claims_of_cluster(PG_FUNCTION_ARGS)
 {
@@ -174,9 +170,7 @@ eo_claims_of_cluster(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * waits_for(xid, life, url, region, dynamodb_table, key_prefix)
- */
+/* waits_for(xid, life, url, region, dynamodb_table, key_prefix) */
 Datum
 eo_waits_for(PG_FUNCTION_ARGS)
 {
@@ -211,9 +205,7 @@ eo_waits_for(PG_FUNCTION_ARGS)
 									 "synchronous_standby_names, replication slots"));
 }
 
-/*
- * progress_of_cluster()
- */
+/* progress_of_cluster() */
 Datum
 eo_progress_of_cluster(PG_FUNCTION_ARGS)
 {
@@ -241,9 +233,7 @@ eo_progress_of_cluster(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * circuits_of_cluster()
- */
+/* circuits_of_cluster() */
 Datum
 eo_circuits_of_cluster(PG_FUNCTION_ARGS)
 {
@@ -281,9 +271,7 @@ eo_circuits_of_cluster(PG_FUNCTION_ARGS)
 
 /* ----- for monitoring: the numbers that no other view has ----- */
 
-/*
- * health_of_database()
- */
+/* health_of_database() */
 Datum
 eo_health_of_database(PG_FUNCTION_ARGS)
 {
@@ -326,9 +314,7 @@ put_shown(EoRow *row, const char *text)
 	eo_row_put_text(row, text[0] == '\0' ? NULL : eo_row_show_utf8(text));
 }
 
-/*
- * credentials_of_cluster()
- */
+/* credentials_of_cluster() */
 Datum
 eo_credentials_of_cluster(PG_FUNCTION_ARGS)
 {

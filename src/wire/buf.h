@@ -31,6 +31,8 @@ typedef struct EoBuf
 	size_t		len;
 	size_t		allocated;
 	size_t		max;			/* bytes of content, without the NUL */
+	size_t		common;			/* of a request's body: with as many bytes
+								 * others begin, too */
 	EoStatus	status;			/* EO_OK, EO_TOO_LARGE or EO_NO_MEMORY */
 } EoBuf;
 
@@ -44,7 +46,7 @@ eo_buf_init(EoBuf *buf, size_t max)
 static inline void
 eo_buf_reset(EoBuf *buf)
 {
-	buf->len = 0;
+	buf->len = buf->common = 0;
 	buf->status = EO_OK;
 	if (buf->data != NULL)
 		buf->data[0] = '\0';
@@ -55,7 +57,7 @@ eo_buf_free(EoBuf *buf)
 {
 	free(buf->data);
 	buf->data = NULL;
-	buf->len = buf->allocated = 0;
+	buf->len = buf->allocated = buf->common = 0;
 	buf->status = EO_OK;
 }
 

@@ -84,6 +84,11 @@ static int64_t random_pause_us(int attempt, int64_t first_ms, int64_t longest_ms
 static void note_answer(EoCall *call);
 static void note_failure(EoCall *call);
 
+/* A body's memory is kept for the next one: malloc() is slow for more than a kilobyte. */
+#define KEEP_BODY 16384
+
+static EoBuf kept_body;
+
 #define CONTENT_TYPE "application/x-amz-json-1.0"
 #define TARGET "X-Amz-Target: "
 #define OPERATION(name, writes) {name, TARGET "DynamoDB_20120810." name, writes}
@@ -121,8 +126,10 @@ eo_call_init(EoCall *call, EoClient *client, EoOperation op)
 	call->op = op;
 	call->observer = client->observer;
 	call->observed = client->observed;
-	eo_buf_init(&call->body, op == EO_TRANSACT ? EO_MAX_TRANSACTION_BODY :
-				op == EO_BATCH_WRITE ? EO_MAX_BATCH_BODY : EO_MAX_BODY);
+	call->body = kept_body;
+	memset(&kept_body, 0, sizeof(kept_body));
+	call->body.max = op == EO_TRANSACT ? EO_MAX_TRANSACTION_BODY :
+		op == EO_BATCH_WRITE ? EO_MAX_BATCH_BODY : EO_MAX_BODY;
 }
 
 void
@@ -133,7 +140,14 @@ eo_call_free(EoCall *call)
 	call->in_flight = false;
 	eo_http_finish(&call->transfer);
 	forget_reply(call);
-	eo_buf_free(&call->body);
+	if (kept_body.data == NULL && call->body.allocated <= KEEP_BODY)
+	{
+		eo_buf_reset(&call->body);
+		kept_body = call->body;
+		memset(&call->body, 0, sizeof(call->body));
+	}
+	else
+		eo_buf_free(&call->body);
 }
 
 /*
@@ -353,6 +367,7 @@ sign(EoCall *call, char *date_header, EoBuf *authorization)
 	req.nheaders = n;
 	req.body = eo_buf_str(&call->body);
 	req.body_len = call->body.len;
+	req.body_common = call->body.common;
 	req.amz_date = amz_date;
 	req.region = client->region;
 	req.service = "dynamodb";

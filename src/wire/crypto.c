@@ -29,6 +29,7 @@ struct EoCrypto
 {
 	EVP_MD	   *sha256;
 	EVP_MD_CTX *digest;
+	EVP_MD_CTX *kept_digests[EO_KEPT_DIGESTS];	/* NULL until used */
 	EVP_MAC_CTX *kept;			/* HMAC-SHA256 with the key of
 								 * eo_crypto_keep_key(), or NULL */
 };
@@ -73,6 +74,8 @@ eo_crypto_free(EoCrypto *c)
 		return;
 	EVP_MAC_CTX_free(c->kept);
 	EVP_MD_CTX_free(c->digest);
+	for (int i = 0; i < EO_KEPT_DIGESTS; i++)
+		EVP_MD_CTX_free(c->kept_digests[i]);
 	EVP_MD_free(c->sha256);
 	free(c);
 }
@@ -91,6 +94,30 @@ eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len, char hex[EO_SHA2
 	unsigned char md[EO_SHA256_LEN];
 
 	if (eo_crypto_sha256(c, data, len, md) != EO_OK)
+		return EO_CRYPTO;
+	eo_hex_put(md, sizeof(md), hex);
+	return EO_OK;
+}
+
+EoStatus
+eo_crypto_keep_digest(EoCrypto *c, int kept, const void *data, size_t len)
+{
+	EVP_MD_CTX **digest = &c->kept_digests[kept];
+
+	if (*digest == NULL)
+		*digest = EVP_MD_CTX_new();
+	return *digest != NULL && EVP_DigestInit_ex2(*digest, c->sha256, NULL) &&
+		EVP_DigestUpdate(*digest, data, len) ? EO_OK : EO_CRYPTO;
+}
+
+EoStatus
+eo_crypto_sha256_hex_kept(EoCrypto *c, int kept, const void *data, size_t len,
+						  char hex[EO_SHA256_HEX_LEN + 1])
+{
+	unsigned char md[EO_SHA256_LEN];
+
+	if (!EVP_MD_CTX_copy_ex(c->digest, c->kept_digests[kept]) ||
+		!EVP_DigestUpdate(c->digest, data, len) || !EVP_DigestFinal_ex(c->digest, md, NULL))
 		return EO_CRYPTO;
 	eo_hex_put(md, sizeof(md), hex);
 	return EO_OK;

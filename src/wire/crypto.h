@@ -34,6 +34,17 @@ extern EoStatus eo_crypto_sha256(EoCrypto *c, const void *data, size_t len,
 extern EoStatus eo_crypto_sha256_hex(EoCrypto *c, const void *data, size_t len,
 									 char hex[EO_SHA256_HEX_LEN + 1]) EO_MUST_CHECK;
 
+/*
+ * The same of a text in two parts.  The digest of the first is kept under a number, for any
+ * number of second parts.
+ */
+#define EO_KEPT_DIGESTS 8
+
+extern EoStatus eo_crypto_keep_digest(EoCrypto *c, int kept, const void *data,
+									  size_t len) EO_MUST_CHECK;
+extern EoStatus eo_crypto_sha256_hex_kept(EoCrypto *c, int kept, const void *data, size_t len,
+										  char hex[EO_SHA256_HEX_LEN + 1]) EO_MUST_CHECK;
+
 /* HMAC-SHA256 (RFC 2104).  EO_OK or EO_CRYPTO. */
 extern EoStatus eo_crypto_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
 									  unsigned char mac[EO_SHA256_LEN]) EO_MUST_CHECK;

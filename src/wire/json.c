@@ -23,7 +23,6 @@
 #include <json-c/json.h>
 #include <json-c/printbuf.h>
 
-#include "wire/crypto.h"
 
 /* Bytes in a string that are more than themselves, or have to be escaped. */
 enum
@@ -37,9 +36,14 @@ static const bool is_special[256] = {
 	[FIRST_CONTROL...LAST_CONTROL] = true,['"'] = true,['\\'] = true,[DELETE] = true
 };
 
-static const unsigned char *skip_ascii(const unsigned char *p, const unsigned char *end);
+/* A word of eight such bytes. */
+#define EIGHT(byte) ((byte) * UINT64_C(0x0101010101010101))
+
+static bool are_plain(const char *p);
+static bool is_ascii(const char *p, size_t len);
 static bool is_utf8(const char *s, size_t len);
 static bool scan_text(const char *text, size_t len, size_t *colons);
+static bool scan_string(const char *text, size_t len, size_t *i, bool *has_nul);
 static bool scan_escape(const char *text, size_t len, size_t *i, bool *has_nul);
 static void put_escape(EoBuf *out, unsigned char c);
 static bool put_native(EoBuf *out, struct json_object *attribute);
@@ -62,18 +66,20 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 	struct json_object *root;
 	enum json_tokener_error error;
 	size_t		colons = 0;
+	bool		is_plain;
 	EoStatus	status;
 
 	*doc = NULL;
 	if (len > INT32_MAX - 1)
 		return EO_TOO_LARGE;
-	if (!scan_text(text, len, &colons))
+	is_plain = is_ascii(text, len);
+	if ((!is_plain && !is_utf8(text, len)) || !scan_text(text, len, &colons))
 		return EO_INVALID;
 	if (tokener == NULL)
 		tokener = json_tokener_new_ex(EO_JSON_MAX_DEPTH);
 	if (tokener == NULL)
 		return EO_NO_MEMORY;
-	status = escape_text(&text, &len);
+	status = is_plain ? EO_OK : escape_text(&text, &len);
 	if (status != EO_OK)
 		return status;
 	json_tokener_reset(tokener);
@@ -125,10 +131,42 @@ eo_json_get(EoJsonValue *v, const char *name)
 {
 	struct json_object *member = NULL;
 
-	if (!json_object_is_type(unwrap(v), json_type_object) ||
-		!json_object_object_get_ex(unwrap(v), name, &member))
-		return NULL;
+	/* To compare the one name of an attribute takes less than to hash it. */
+	if (json_object_is_type(unwrap(v), json_type_object) &&
+		json_object_object_length(unwrap(v)) == 1)
+	{
+		struct json_object_iterator it = json_object_iter_begin(unwrap(v));
+
+		return strcmp(json_object_iter_peek_name(&it), name) == 0 ?
+			(EoJsonValue *) json_object_iter_peek_value(&it) : NULL;
+	}
+	(void) json_object_object_get_ex(unwrap(v), name, &member);
 	return (EoJsonValue *) member;
+}
+
+void
+eo_json_get_all(EoJsonValue *v, const char *const *names, int n, EoJsonValue **members)
+{
+	struct json_object_iterator it;
+	struct json_object_iterator end;
+
+	memset(members, 0, (size_t) n * sizeof(*members));
+	if (!json_object_is_type(unwrap(v), json_type_object))
+		return;
+	it = json_object_iter_begin(unwrap(v));
+	end = json_object_iter_end(unwrap(v));
+	for (; !json_object_iter_equal(&it, &end); json_object_iter_next(&it))
+	{
+		const char *name = json_object_iter_peek_name(&it);
+
+		for (int i = 0; i < n; i++)
+		{
+			if (names[i][0] != name[0] || strcmp(names[i], name) != 0)
+				continue;
+			members[i] = (EoJsonValue *) json_object_iter_peek_value(&it);
+			break;
+		}
+	}
 }
 
 size_t
@@ -195,14 +233,26 @@ eo_json_string_is(EoJsonValue *v, const char *text)
 const char *
 eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len)
 {
-	return eo_json_string(eo_json_get(eo_json_get(item, name), "S"), len);
+	return eo_json_s(eo_json_get(item, name), len);
+}
+
+const char *
+eo_json_s(EoJsonValue *attribute, size_t *len)
+{
+	return eo_json_string(eo_json_get(attribute, "S"), len);
 }
 
 bool
 eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value)
 {
+	return eo_json_n(eo_json_get(item, name), value);
+}
+
+bool
+eo_json_n(EoJsonValue *attribute, int64_t *value)
+{
 	size_t		len;
-	const char *s = eo_json_string(eo_json_get(eo_json_get(item, name), "N"), &len);
+	const char *s = eo_json_string(eo_json_get(attribute, "N"), &len);
 	char	   *end;
 	long long	n;
 
@@ -221,13 +271,13 @@ eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value)
  * freed with the document.
  */
 EoStatus
-eo_json_attr_text(EoJsonValue *item, const char *name, const char **text, size_t *len)
+eo_json_text(EoJsonValue *value, const char **text, size_t *len)
 {
-	struct json_object *attribute = unwrap(eo_json_get(item, name));
+	struct json_object *attribute = unwrap(value);
 	EoBuf		out;
 	bool		has_form;
 
-	*text = eo_json_attr_s(item, name, len);
+	*text = eo_json_s(value, len);
 	if (attribute == NULL || *text != NULL)
 		return EO_OK;
 	/* Of other types of JSON the user data is json-c's own. */
@@ -400,13 +450,31 @@ eo_json_put(EoBuf *out, EoJsonValue *v)
 		eo_buf_add(out, text, len);
 }
 
+/*
+ * Are eight bytes ASCII, and none of them special?  If none has the top bit, each of these
+ * sums and differences sets it where the first of the bytes that are looked for is.
+ */
+static bool
+are_plain(const char *p)
+{
+	uint64_t	eight;
+
+	memcpy(&eight, p, sizeof(eight));
+	return ((eight | (eight - EIGHT(' ')) | (eight + EIGHT(1)) |
+			 ((eight ^ EIGHT('"')) - EIGHT(1)) | ((eight ^ EIGHT('\\')) - EIGHT(1))) &
+			EIGHT(0x80)) == 0;
+}
+
 void
 eo_json_put_string(EoBuf *out, const char *s, size_t len)
 {
 	size_t		plain = 0;		/* where the text without escapes begins */
+	size_t		i = 0;
 
 	eo_buf_addc(out, '"');
-	for (size_t i = 0; i < len; i++)
+	while (i + 8 <= len && are_plain(s + i))
+		i += 8;
+	for (; i < len; i++)
 	{
 		unsigned char c = (unsigned char) s[i];
 
@@ -435,15 +503,11 @@ put_escape(EoBuf *out, unsigned char c)
 		eo_buf_add(out, escape, sizeof(escape));
 }
 
-/*
- * Moves past bytes from 0x01 to 0x7f, eight at a time, because most texts have no
- * others.  Where it stops there may be more of them.
- */
-static const unsigned char *
-skip_ascii(const unsigned char *p, const unsigned char *end)
+/* Are there only bytes from 0x01 to 0x7f, as in most texts?  Looks at eight at a time. */
+static bool
+is_ascii(const char *p, size_t len)
 {
-	const uint64_t ones = UINT64_C(0x0101010101010101);
-	const uint64_t tops = UINT64_C(0x8080808080808080);
+	const char *end = p + len;
 	uint64_t	eight;
 
 	for (; end - p >= (ptrdiff_t) sizeof(eight); p += sizeof(eight))
@@ -454,10 +518,12 @@ skip_ascii(const unsigned char *p, const unsigned char *end)
 		 * Without top bits, 0 is the only byte that gets one by the
 		 * subtraction.
 		 */
-		if (((eight | (eight - ones)) & tops) != 0)
-			break;
+		if (((eight | (eight - EIGHT(1))) & EIGHT(0x80)) != 0)
+			return false;
 	}
-	return p;
+	while (p < end && *p > 0)
+		p++;
+	return p == end;
 }
 
 /* UTF-8 as RFC 3629, section 4, defines it, without a NUL byte. */
@@ -467,7 +533,6 @@ is_utf8(const char *s, size_t len)
 	const unsigned char *p = (const unsigned char *) s;
 	const unsigned char *end = p + len;
 
-	p = skip_ascii(p, end);
 	while (p < end)
 	{
 		unsigned char c = *p++;
@@ -488,47 +553,56 @@ is_utf8(const char *s, size_t len)
 	return true;
 }
 
-/* Refuse what json-c would accept, and count the colons outside strings. */
+/* Refuse what json-c would accept, and count the colons outside strings.  The text is UTF-8. */
 static bool
 scan_text(const char *text, size_t len, size_t *colons)
 {
-	bool		in_string = false;
 	bool		has_nul = false;	/* the latest string has a \u0000 */
 
-	if (!is_utf8(text, len))
-		return false;
 	for (size_t i = 0; i < len; i++)
 	{
-		unsigned char c;
-
-		while (in_string && i < len && !is_special[(unsigned char) text[i]])
-			i++;
-		if (i == len)
-			break;
-		c = (unsigned char) text[i];
-		if (c == '"')
+		switch (text[i])
 		{
-			in_string = !in_string;
-			if (in_string)
-				has_nul = false;
+			case '"':
+				if (!scan_string(text, len, &i, &has_nul))
+					return false;
+				break;
+			case ':':
+				if (has_nul)
+					return false;
+				(*colons)++;
+				break;
+			case '/':
+			case '\'':
+			case 'N':
+			case 'I':
+				return false;	/* comments, single quotes, NaN, Infinity */
+			default:
+				break;
 		}
-		else if (in_string)
-		{
-			if (c < 0x20)
-				return false;
-			if (c == '\\' && !scan_escape(text, len, &i, &has_nul))
-				return false;
-		}
-		else if (c == ':')
-		{
-			if (has_nul)
-				return false;
-			(*colons)++;
-		}
-		else if (c == '/' || c == '\'' || c == 'N' || c == 'I')
-			return false;		/* comments, single quotes, NaN, Infinity */
 	}
-	return !in_string;
+	return true;
+}
+
+/* text[*i] begins a string; moves *i to its end. */
+static bool
+scan_string(const char *text, size_t len, size_t *i, bool *has_nul)
+{
+	*has_nul = false;
+	for (size_t at = *i + 1; at < len; at++)
+	{
+		unsigned char c = (unsigned char) text[at];
+
+		if (!is_special[c])
+			continue;
+		*i = at;
+		if (c == '"')
+			return true;
+		if (c < 0x20 || (c == '\\' && !scan_escape(text, len, i, has_nul)))
+			return false;
+		at = *i;
+	}
+	return false;
 }
 
 /* The value of four hexadecimal digits; -1 if there are not four. */
@@ -584,15 +658,9 @@ escape_text(const char **text, size_t *len)
 	const unsigned char *p = (const unsigned char *) *text;
 	const unsigned char *end = p + *len;
 
-	p = skip_ascii(p, end);
-	while (p < end && *p < 0x80)
-		p++;
-	if (p == end)
-		return EO_OK;
 	if (escaped.max == 0)
 		eo_buf_init(&escaped, (size_t) INT32_MAX - 1);
 	eo_buf_reset(&escaped);
-	eo_buf_add(&escaped, *text, (size_t) (p - (const unsigned char *) *text));
 	while (p < end)
 	{
 		unsigned int c = *p++;
@@ -621,19 +689,23 @@ static size_t
 count_members(struct json_object *v)
 {
 	size_t		n = 0;
+	struct json_object_iterator it;
+	struct json_object_iterator end;
 
-	if (json_object_is_type(v, json_type_object))
+	switch (json_object_get_type(v))
 	{
-		struct json_object_iterator it = json_object_iter_begin(v);
-		struct json_object_iterator end = json_object_iter_end(v);
-
-		for (; !json_object_iter_equal(&it, &end); json_object_iter_next(&it))
-			n += 1 + count_members(json_object_iter_peek_value(&it));
-	}
-	else if (json_object_is_type(v, json_type_array))
-	{
-		for (size_t i = 0; i < json_object_array_length(v); i++)
-			n += count_members(json_object_array_get_idx(v, i));
+		case json_type_object:
+			it = json_object_iter_begin(v);
+			end = json_object_iter_end(v);
+			for (; !json_object_iter_equal(&it, &end); json_object_iter_next(&it))
+				n += 1 + count_members(json_object_iter_peek_value(&it));
+			break;
+		case json_type_array:
+			for (size_t i = 0; i < json_object_array_length(v); i++)
+				n += count_members(json_object_array_get_idx(v, i));
+			break;
+		default:
+			break;
 	}
 	return n;
 }

@@ -43,6 +43,9 @@ extern EoJsonValue *eo_json_root(const EoJson *doc);
 /* A member of an object; NULL if v is NULL, no object, or has no such member. */
 extern EoJsonValue *eo_json_get(EoJsonValue *v, const char *name);
 
+/* Several members at once, by their names: for many this is faster. */
+extern void eo_json_get_all(EoJsonValue *v, const char *const *names, int n, EoJsonValue **members);
+
 /* The elements of an array; 0 and NULL if v is no array, or i is past its end. */
 extern size_t eo_json_array_length(EoJsonValue *v);
 extern EoJsonValue *eo_json_array_get(EoJsonValue *v, size_t i);
@@ -71,14 +74,18 @@ extern double eo_json_number(EoJsonValue *v);
 extern const char *eo_json_attr_s(EoJsonValue *item, const char *name, size_t *len);
 extern bool eo_json_attr_n(EoJsonValue *item, const char *name, int64_t *value);
 
+/* The same of an attribute that has been looked up. */
+extern const char *eo_json_s(EoJsonValue *attribute, size_t *len);
+extern bool eo_json_n(EoJsonValue *attribute, int64_t *value);
+
 /*
  * The text of an attribute that holds JSON: the string itself if it is a string; else
  * its value as JSON, with numbers as they are written and sets as arrays.  *text is
- * NULL if there is no such attribute.  EO_INVALID: it has no form in JSON (binary, a
+ * NULL if there is no attribute.  EO_INVALID: it has no form in JSON (binary, a
  * string with a NUL); or EO_NO_MEMORY.
  */
-extern EoStatus eo_json_attr_text(EoJsonValue *item, const char *name, const char **text,
-								  size_t *len) EO_MUST_CHECK;
+extern EoStatus eo_json_text(EoJsonValue *attribute, const char **text,
+							 size_t *len) EO_MUST_CHECK;
 
 /* Append a value as it was parsed, without white space; NULL makes the buffer EO_INVALID. */
 extern void eo_json_put(EoBuf *out, EoJsonValue *v);

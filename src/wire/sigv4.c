@@ -6,6 +6,10 @@
  * Deriving the signing key of a day takes four HMACs.  It is kept, inside
  * crypto.c's context, as long as secret, day, region and service stay the same.
  *
+ * The requests of a process begin alike: their bodies with the same expressions, and within
+ * a second their canonical requests with the same headers.  The digests of some such
+ * beginnings are kept, so that only the rest of a text has to be digested.
+ *
  *-------------------------------------------------------------------------
  */
 #include "wire/sigv4.h"
@@ -15,6 +19,15 @@
 
 /* Longest text of a request.  Its headers may have a session token of kilobytes. */
 #define MAX_TEXT 65536
+
+/* The longest beginning that is kept.  The headers may have a session token. */
+#define MAX_BEGINNING 4080
+
+typedef struct Beginning
+{
+	char	   *text;			/* in memory of secret.c; NULL until used */
+	size_t		len;
+} Beginning;
 
 struct EoSigner
 {
@@ -26,9 +39,12 @@ struct EoSigner
 	EoBuf		canonical;		/* canonical request */
 	EoBuf		to_sign;		/* string to sign */
 	EoBuf		names;			/* signed headers, "host;x-amz-date" */
+	Beginning	beginnings[EO_KEPT_DIGESTS];	/* by the number of the digest */
+	int			oldest;			/* the one that is replaced next */
 };
 
 static EoStatus make_texts(EoSigner *s, const EoSigningRequest *req);
+static EoStatus digest(EoSigner *s, const char *text, size_t len, size_t common, char *hex);
 static void put_scope(EoBuf *out, const EoSigningRequest *req);
 static EoStatus prepare_key(EoSigner *s, const EoCredentials *cred, const EoSigningRequest *req);
 static bool has_key(const EoSigner *s, const char *secret, const EoSigningRequest *req);
@@ -60,6 +76,8 @@ eo_sigv4_free(EoSigner *s)
 	if (s == NULL)
 		return;
 	forget_key(s);
+	for (int i = 0; i < EO_KEPT_DIGESTS; i++)
+		eo_secret_free(s->beginnings[i].text);
 	eo_crypto_free(s->crypto);
 	eo_buf_free(&s->scope);
 	eo_buf_free(&s->canonical);
@@ -107,6 +125,7 @@ make_texts(EoSigner *s, const EoSigningRequest *req)
 	EoBuf	   *canonical = &s->canonical;
 	EoBuf	   *to_sign = &s->to_sign;
 	char		hex[EO_SHA256_HEX_LEN + 1];
+	size_t		common;
 
 	eo_buf_reset(canonical);
 	eo_buf_reset(to_sign);
@@ -125,7 +144,8 @@ make_texts(EoSigner *s, const EoSigningRequest *req)
 	eo_buf_addc(canonical, '\n');
 	eo_buf_adds(canonical, eo_buf_str(&s->names));
 	eo_buf_addc(canonical, '\n');
-	if (eo_crypto_sha256_hex(s->crypto, req->body, req->body_len, hex) != EO_OK)
+	common = canonical->len;
+	if (digest(s, req->body, req->body_len, req->body_common, hex) != EO_OK)
 		return EO_CRYPTO;
 	eo_buf_adds(canonical, hex);
 	if (eo_buf_status(canonical) != EO_OK)
@@ -133,7 +153,7 @@ make_texts(EoSigner *s, const EoSigningRequest *req)
 	if (eo_buf_status(&s->names) != EO_OK)
 		return eo_buf_status(&s->names);
 
-	if (eo_crypto_sha256_hex(s->crypto, canonical->data, canonical->len, hex) != EO_OK)
+	if (digest(s, canonical->data, canonical->len, common, hex) != EO_OK)
 		return EO_CRYPTO;
 	eo_buf_adds(to_sign, "AWS4-HMAC-SHA256\n");
 	eo_buf_adds(to_sign, req->amz_date);
@@ -142,6 +162,42 @@ make_texts(EoSigner *s, const EoSigningRequest *req)
 	eo_buf_addc(to_sign, '\n');
 	eo_buf_adds(to_sign, hex);
 	return eo_buf_status(to_sign);
+}
+
+/* The number of the digest of this beginning, or -1. */
+static int
+find_beginning(EoSigner *s, const char *text, size_t len)
+{
+	Beginning  *b;
+
+	if (len == 0 || len > MAX_BEGINNING)
+		return -1;
+	for (int i = 0; i < EO_KEPT_DIGESTS; i++)
+	{
+		b = &s->beginnings[i];
+		if (b->len == len && memcmp(b->text, text, len) == 0)
+			return i;
+	}
+	b = &s->beginnings[s->oldest];
+	b->len = 0;
+	if (b->text == NULL)
+		b->text = eo_secret_alloc(MAX_BEGINNING);
+	if (b->text == NULL || eo_crypto_keep_digest(s->crypto, s->oldest, text, len) != EO_OK)
+		return -1;
+	memcpy(b->text, text, len);
+	b->len = len;
+	s->oldest = (s->oldest + 1) % EO_KEPT_DIGESTS;
+	return (int) (b - s->beginnings);
+}
+
+/* Digest a text of which as many bytes are in common with others. */
+static EoStatus
+digest(EoSigner *s, const char *text, size_t len, size_t common, char *hex)
+{
+	int			kept = find_beginning(s, text, common);
+
+	return kept < 0 ? eo_crypto_sha256_hex(s->crypto, text, len, hex) :
+		eo_crypto_sha256_hex_kept(s->crypto, kept, text + common, len - common, hex);
 }
 
 /* "20260101/eu-west-1/dynamodb/aws4_request" */

@@ -44,6 +44,7 @@ typedef struct EoSigningRequest
 	const char *amz_date;		/* "20260101T000000Z" */
 	const char *region;
 	const char *service;
+	size_t		body_common;	/* with as many bytes other bodies begin, too */
 } EoSigningRequest;
 
 /*

@@ -45,7 +45,7 @@ check_native(EoJsonValue *item, const char *name)
 	EoJson	   *again;
 
 	if (eo_json_attr_s(item, name, &len) != NULL ||
-		eo_json_attr_text(item, name, &text, &len) != EO_OK || text == NULL)
+		eo_json_text(eo_json_get(item, name), &text, &len) != EO_OK || text == NULL)
 		return;
 	eo_buf_init(&out, len + 100);
 	eo_buf_adds(&out, "{\"x\":");

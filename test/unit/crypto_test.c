@@ -52,6 +52,13 @@ main(void)
 	ok(eo_crypto_sha256_hex(crypto, "abc", 3, hex) == EO_OK, "SHA-256");
 	is_string(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "of \"abc\"");
 
+	ok(eo_crypto_keep_digest(crypto, 7, "ab", 2) == EO_OK, "a digest is kept");
+	for (int i = 0; i < 2; i++)
+	{
+		ok(eo_crypto_sha256_hex_kept(crypto, 7, "c", 1, hex) == EO_OK, "and gone on with");
+		is_string(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "each time");
+	}
+
 	/* RFC 4231, test cases 1, 2 and 6, and an empty key */
 	hmacs("\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b", 20, "Hi There",
 		  "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7", "RFC 4231, case 1");

@@ -158,9 +158,10 @@ json_of(const char *attribute)
 	eo_buf_addf(&text, "{\"x\":%s}", attribute);
 	if (eo_json_parse(text.data, text.len, &doc) != EO_OK)
 		abort();
-	status = eo_json_attr_text(eo_json_root(doc), "x", &json, &len);
+	status = eo_json_text(eo_json_get(eo_json_root(doc), "x"), &json, &len);
 	if (status == EO_OK && (json == NULL || strlen(json) != len ||
-							eo_json_attr_text(eo_json_root(doc), "x", &again, &len_again) != EO_OK ||
+							eo_json_text(eo_json_get(eo_json_root(doc), "x"), &again,
+										 &len_again) != EO_OK ||
 							again != json || len_again != len))
 		abort();
 	if (status == EO_OK)

@@ -15,7 +15,7 @@ signs(const EoCredentials *cred, const char *date, const char *region, const cha
 	  const char *body, size_t body_len, const char *expected, const char *what)
 {
 	EoHeader	headers[5];
-	EoSigningRequest req = {headers, 0, body, body_len, date, region, "dynamodb"};
+	EoSigningRequest req = {headers, 0, body, body_len, date, region, "dynamodb", body_len / 2};
 	EoBuf		out;
 
 	if (extra != NULL)
@@ -60,7 +60,7 @@ main(void)
 	const char *body = "{\"TableName\":\"t\"}";
 	char	   *large = malloc(100000);
 	EoBuf		small;
-	EoSigningRequest req = {NULL, 0, "", 0, "20260102T030405Z", "r", "s"};
+	EoSigningRequest req = {NULL, 0, "", 0, "20260102T030405Z", "r", "s", 0};
 
 	memset(large, 'x', 100000);
 	signer = eo_sigv4_create();
