@@ -3,13 +3,14 @@
 //
 //   cluster.mjs ROUNDS SEED [EVENT,...]
 //
+// EO_PART is another part than these rounds: times (times.mjs), backup (backup.mjs), pooler (pooler.mjs).
 // EO_TIMES=hurried divides all intervals, of the protocol and of Patroni; EO_EVENTS is how many events
 // a round has, EO_MODE how commits are protected in all rounds.
 
 import { mkdirSync, writeFileSync, appendFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { addresses, makeHosts, onHost, run, start } from './hosts.mjs';
+import { addresses, makeHosts, mend, onHost, start } from './hosts.mjs';
 import { ENGINE_URL, MEMBERS, World, ipOf, until } from './world.mjs';
 
 process.env.EO_ENGINE_URL = ENGINE_URL;
@@ -21,8 +22,11 @@ const { engine } = await import('../soak/history.mjs');
 const { SETUP } = await import('../soak/transactions.mjs');
 const { Load, random } = await import('./load.mjs');
 const { drawEvents, events } = await import('./events.mjs');
+const { measure } = await import('./times.mjs');
+const { Backup, WORKS } = await import('./backup.mjs');
+const { pool } = await import('./pooler.mjs');
 
-const { EO_WORK: WORK, EO_SAMPLE: SAMPLE, EO_MAJOR: MAJOR, EO_TIMES, EO_EVENTS = '8', EO_MODE } = process.env;
+const { EO_WORK: WORK, EO_SAMPLE: SAMPLE, EO_MAJOR: MAJOR, EO_TIMES, EO_EVENTS = '8', EO_MODE, EO_PART: PART = 'rounds' } = process.env;
 const HURRIED = EO_TIMES === 'hurried';
 const [rounds, seed] = process.argv.slice(2).map(Number);
 const only = process.argv[4]?.split(',');
@@ -46,24 +50,24 @@ async function beginEngine() {
 }
 
 async function setUp(world) {
-  await world.sql(world.primary.name, 'CREATE EXTENSION exactonce');
-  await world.sql(world.primary.name, `CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', endpoint '${ENGINE_URL}',
+  await world.ask('CREATE EXTENSION exactonce');
+  await world.ask(`CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', endpoint '${ENGINE_URL}',
     "table" 'cluster', allow_http 'true', lease '4s', clock_skew '1s', transact_tables 'cluster_items');
     CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test')`);
-  await world.sql(world.primary.name, 'SELECT idem_create_table()');
-  await world.sql(world.primary.name, SETUP);
+  await world.ask('SELECT idem_create_table()');
+  await world.ask(SETUP);
   await engine('CreateTable', { TableName: 'cluster_shared', BillingMode: 'PAY_PER_REQUEST', KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],
     AttributeDefinitions: [{ AttributeName: 'id', AttributeType: 'S' }] });
 }
 
 // A life that waits for idem_take_over() is taken over by hand, and counted.
 async function takeOver(world, round) {
-  const waiting = await world.sql(world.primary.name, "SELECT DISTINCT life FROM exactonce_lives WHERE state = 'waits for idem_take_over()'").catch(() => '');
+  const waiting = await world.ask("SELECT DISTINCT life FROM exactonce_lives WHERE state = 'waits for idem_take_over()'").catch(() => '');
   for (const life of waiting.split('\n').filter(Boolean)) {
-    const why = await world.sql(world.primary.name, `SELECT beat || ' beats, ' || noted_beat || ' noted' FROM exactonce_lives WHERE life = '${life}'`);
+    const why = await world.ask(`SELECT beat || ' beats, ' || noted_beat || ' noted' FROM exactonce_lives WHERE life = '${life}'`);
     say(`round ${round}: life ${life} waits for idem_take_over(): ${why.replaceAll('\n', '; ')}`);
     totals.byHand++;
-    await world.sql(world.primary.name, `SELECT idem_take_over('${life}')`, 120).catch((error) => say(error.message));
+    await world.ask(`SELECT idem_take_over('${life}')`, 120).catch((error) => say(error.message));
   }
 }
 
@@ -73,9 +77,8 @@ async function heal(world, load, round) {
   let left;
   let [fewest, since] = [Infinity, Date.now()];
   do {
-    if (!world.primary) await until('a primary', () => world.primary);
     await takeOver(world, round);
-    left = [...await load.redeliver(world.primary), ...await load.left(world.primary)];
+    left = [...await load.redeliver(await world.leader()), ...await load.left(await world.leader())];
     if (left.length < fewest) [fewest, since] = [left.length, Date.now()];
     if (left.length > 0) await pause(300);
   } while (left.length > 0 && Date.now() - since < bound * 1000);
@@ -94,7 +97,7 @@ async function audit(world, violations, mayLose) {
     if (mayLose) known.add(key);
     else if (!known.has(key)) others.push(`key ${key} is COMPLETED, and its work is lost`);
   }
-  const rows = (await world.sql(world.primary.name, "SELECT concat_ws(' ', finding, status, key) FROM idem_audit(units_per_second => 100000)", 120))
+  const rows = (await world.ask("SELECT concat_ws(' ', finding, status, key) FROM idem_audit(units_per_second => 100000)", 120))
     .split('\n').filter(Boolean);
   const listed = new Set();
   for (const row of rows) {
@@ -119,19 +122,21 @@ async function runRound(world, load, round) {
   const began = Date.now();
   for (const name of plan) {
     await pause(500 + dice.below(2000));
-    await until('a primary', () => world.primary, 120);
+    await world.leader();
     const start = Date.now();
-    const what = await events[name](world, load, dice);
+    // A tool that refuses is no violation.
+    const what = await events[name](world, load, dice).catch((error) => `FAILED: ${error.message}`);
+    for (const member of MEMBERS) await mend(member);
     await world.settled();
     byKind[name] = (byKind[name] ?? 0) + 1;
     totals.events++;
-    say(`round ${round}: ${name}, ${what}; ${((Date.now() - start) / 1000).toFixed(1)} s, primary ${world.primary.name} ${world.primary.label}`);
+    say(`round ${round}: ${name}, ${what}; ${((Date.now() - start) / 1000).toFixed(1)} s, primary ${Object.values(await world.leader()).slice(0, 2).join(' ')}`);
   }
   const told = await load.end();
   const start = Date.now();
   const left = await heal(world, load, round);
   const healed = (Date.now() - start) / 1000;
-  const { violations, counts } = await load.checker.check({ places: { A: world.primary }, databases: [['A', 'postgres']],
+  const { violations, counts } = await load.checker.check({ places: { A: await world.leader() }, databases: [['A', 'postgres']],
     late: ['slots', 'async'].includes(mode) ? load.late : [] });
   const wrong = [...left, ...await audit(world, violations, mayLose)];
   for (const line of told.tally) appendFileSync(path.join(WORK, 'tally'), `round ${round}: ${line}\n`);
@@ -150,33 +155,97 @@ async function keep(world, load, round, wrong) {
   writeFileSync(path.join(folder, 'violations'), wrong.map((line) => `${line}\n`).join(''));
   writeFileSync(path.join(folder, 'evidence.json'), JSON.stringify(load.checker.evidence(), null, 1));
   for (const view of ['exactonce_claims', 'exactonce_pending', 'exactonce_lives', 'exactonce_in_doubt', 'exactonce_internal.outbox', 'exactonce_internal.lives']) {
-    writeFileSync(path.join(folder, view), await world.sql(world.primary.name, `SELECT * FROM ${view}`).catch((error) => error.message));
+    writeFileSync(path.join(folder, view), await world.ask(`SELECT * FROM ${view}`).catch((error) => error.message));
   }
   for (const line of wrong.slice(0, 10)) say(`VIOLATION: ${line}`);
   say(`found in ${folder}`);
 }
 
+function beginWorld(plain = false) {
+  return new World({ work: path.join(WORK, plain ? 'plain' : 'world'), sample: SAMPLE, major: MAJOR, hurried: HURRIED, plain });
+}
+
+async function beginLoad(world) {
+  const checker = new Checker('cluster');
+  await checker.begin();
+  const [front] = addresses.front;
+  const ways = [...Array(3).fill({ host: front, port: 5432 }), ...Array(4).fill({ host: front, port: 6432, pooled: true }),
+    ...MEMBERS.map((member) => ({ host: ipOf(member), port: 5432 }))];
+  return new Load(checker, ways, world.seconds(20) * 1000 + 5000);
+}
+
+const parts = {
+  rounds: async (world) => {
+    const load = await beginLoad(world);
+    try {
+      for (let round = 1; round <= rounds && totals.violations === 0; round++) await runRound(world, load, round);
+    } finally {
+      const kinds = Object.entries(byKind).sort().map(([name, n]) => `${n} ${name}`).join(', ');
+      say(`seed ${seed}, ${HURRIED ? 'hurried' : 'default times'}: ${Object.entries(totals).map(([name, n]) => `${n} ${name}`).join(', ')} (${kinds})`);
+    }
+    return totals.violations;
+  },
+
+  times: async (world) => {
+    const lines = await measure(world, rounds, say);
+    await world.end();
+    const plain = beginWorld(true);
+    try {
+      await plain.begin();
+      lines.push(...await measure(plain, rounds, say));
+    } finally {
+      await plain.end();
+    }
+    for (const line of lines) say(line);
+    return 0;
+  },
+
+  pooler: async (world) => {
+    await new Checker('cluster').begin();
+    return (await pool(world, say)).length;
+  },
+
+  backup: async (world) => {
+    const load = await beginLoad(world);
+    const backup = new Backup(world, say);
+    await world.setMode('strict');
+    Object.assign(load, { late: [], heldLate: 0 });
+    load.begin(1, seed, () => world.primary, false);
+    await pause(5000);
+    await backup.take('full');
+    await pause(5000);
+    await backup.take('incr');
+    await pause(5000);
+    const first = await backup.moment();
+    await pause(5000);
+    const second = await backup.moment();
+    await pause(3000);
+    await load.end();
+    const left = await heal(world, load, 1);
+    await backup.archive();
+    const original = (await world.ask(WORKS)).split('\n').filter(Boolean);
+    await backup.besideTheOriginal(original, first, second);
+    const { violations, counts } = await load.checker.check({ places: { A: await world.leader() }, databases: [['A', 'postgres']] });
+    const own = violations.filter((text) => !/restored-/.test(text));
+    for (const text of [...left, ...own]) say(`VIOLATION: ${text}`);
+    say(`the original after both restores: ${counts.keys} keys, ${own.length} violations`);
+    await backup.insteadOfTheOriginal(original, first);
+    return backup.wrong.length + left.length + own.length;
+  },
+};
+
 async function main() {
   await makeHosts();
   await beginEngine();
-  const world = new World({ work: WORK, sample: SAMPLE, major: MAJOR, hurried: HURRIED });
+  const world = beginWorld();
   try {
     await world.begin();
-    say(`the cluster is up, ${HURRIED ? 'hurried' : 'default times'}, seed ${seed}`);
+    say(`the cluster is up, ${HURRIED ? 'hurried' : 'default times'}, seed ${seed}, Patroni ${world.version}`);
     await setUp(world);
-    const checker = new Checker('cluster');
-    await checker.begin();
-    const [front] = addresses.front;
-    const ways = [...Array(3).fill({ host: front, port: 5432 }), ...Array(4).fill({ host: front, port: 6432, pooled: true }),
-      ...MEMBERS.map((member) => ({ host: ipOf(member), port: 5432 }))];
-    const load = new Load(checker, ways, world.seconds(20) * 1000 + 5000);
-    for (let round = 1; round <= rounds && totals.violations === 0; round++) await runRound(world, load, round);
+    return await parts[PART](world);
   } finally {
-    const kinds = Object.entries(byKind).sort().map(([name, n]) => `${n} ${name}`).join(', ');
-    say(`seed ${seed}, ${HURRIED ? 'hurried' : 'default times'}: ${Object.entries(totals).map(([name, n]) => `${n} ${name}`).join(', ')} (${kinds})`);
     await world.end();
   }
-  return totals.violations;
 }
 
 main().then((violations) => process.exit(violations ? 1 : 0), (error) => {

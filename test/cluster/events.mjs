@@ -19,7 +19,7 @@ async function failover(world, before, dice) {
 }
 
 async function cutAnd(world, dice, peers, way = 'both') {
-  const { primary } = world;
+  const primary = await world.leader();
   const long = dice.next() < 0.6;
   if (peers.includes('etcd')) world.away = primary.name;
   await cut(primary.name, peers, way);
@@ -29,19 +29,18 @@ async function cutAnd(world, dice, peers, way = 'both') {
 }
 
 export const events = {
+  // A standby that is not synchronous is refused as a candidate.
   switchover: async (world, load, dice) => {
-    const { primary } = world;
-    const candidate = dice.of(others(primary.name));
-    await world.ctl('switchover', 'orders', '--master', primary.name, '--candidate', candidate, '--force').catch((error) => {
-      // A standby that is not synchronous is refused.
-      if (!/candidate|healthy|sync|Failed/i.test(error.message)) throw error;
-      return world.ctl('switchover', 'orders', '--master', primary.name, '--force');
-    });
+    const primary = await world.leader();
+    const state = JSON.parse(await world.ctl('list', 'orders', '--format', 'json'));
+    const fit = state.filter(({ Role }) => Role === (world.mode === 'sync' || world.mode === 'strict' ? 'Sync Standby' : 'Replica'));
+    await world.ctl('switchover', 'orders', '--master', primary.name, '--candidate', dice.of(fit).Member, '--force');
+    await world.another(primary);
     return `from ${primary.name}`;
   },
 
   kill_postmaster: async (world) => {
-    const { primary } = world;
+    const primary = await world.leader();
     signal([await world.postmasterOf(primary.name)].filter(Boolean), 'SIGKILL');
     await pause(world.seconds(10) * 1000);
     return primary.name;
@@ -49,7 +48,7 @@ export const events = {
 
   // PostgreSQL goes on without anybody who would demote it.
   kill_patroni: async (world, load, dice) => {
-    const { primary } = world;
+    const primary = await world.leader();
     signal(await world.patroniOf(primary.name), 'SIGKILL');
     await failover(world, primary, dice);
     await world.beginPatroni(primary.name);
@@ -69,7 +68,7 @@ export const events = {
   },
 
   kill_node: async (world, load, dice) => {
-    const { primary } = world;
+    const primary = await world.leader();
     signal(await pidsOn(primary.name), 'SIGKILL');
     await failover(world, primary, dice);
     await world.beginPatroni(primary.name);
@@ -79,7 +78,7 @@ export const events = {
 
   // What the standbys do not have when it ends is lost, if they do not wait for it.
   cut_and_kill: async (world, load, dice) => {
-    const { primary } = world;
+    const primary = await world.leader();
     await cut(primary.name, others(primary.name));
     await pause(1000 + dice.below(2000));
     signal(await pidsOn(primary.name), 'SIGKILL');
@@ -91,7 +90,7 @@ export const events = {
   },
 
   freeze: async (world, load, dice) => {
-    const { primary } = world;
+    const primary = await world.leader();
     const pids = await pidsOn(primary.name);
     signal(pids, 'SIGSTOP');
     try {
@@ -105,7 +104,7 @@ export const events = {
   // A primary is frozen in the commits of some transactions, and others are open. It goes on when
   // its heir has taken over, and Patroni, which would demote it, only later: a late demotion.
   late: async (world, load) => {
-    const { primary } = world;
+    const primary = await world.leader();
     const held = await load.hold(primary, 12);
     const frozen = Date.now();
     const engine = await pidsOn('engine');
@@ -143,15 +142,15 @@ export const events = {
   },
 
   cut_etcd: (world, load, dice) => cutAnd(world, dice, ['etcd']),
-  cut_standbys: (world, load, dice) => cutAnd(world, dice, others(world.primary.name)),
+  cut_standbys: async (world, load, dice) => cutAnd(world, dice, others((await world.leader()).name)),
   cut_engine: (world, load, dice) => cutAnd(world, dice, ['engine']),
   cut_clients: (world, load, dice) => cutAnd(world, dice, ['clients']),
-  cut_all: (world, load, dice) => cutAnd(world, dice, ['etcd', 'engine', ...others(world.primary.name)]),
-  one_way: (world, load, dice) => cutAnd(world, dice,
-    dice.of([['etcd'], ['engine'], others(world.primary.name), ['etcd', 'engine']]), dice.of(['in', 'out'])),
+  cut_all: async (world, load, dice) => cutAnd(world, dice, ['etcd', 'engine', ...others((await world.leader()).name)]),
+  one_way: async (world, load, dice) => cutAnd(world, dice,
+    dice.of([['etcd'], ['engine'], others((await world.leader()).name), ['etcd', 'engine']]), dice.of(['in', 'out'])),
 
   reinit: async (world, load, dice) => {
-    const member = dice.of(others(world.primary.name));
+    const member = dice.of(others((await world.leader()).name));
     await world.ctl('reinit', 'orders', member, '--force');
     return member;
   },
@@ -163,7 +162,7 @@ export const events = {
 
   // The standbys first, and then the primary, which is a standby by then.
   update: async (world) => {
-    const { primary } = world;
+    const primary = await world.leader();
     const library = await world.do(primary.name, [`${world.bin}/pg_config`, '--pkglibdir']);
     await world.do(primary.name, ['sh', '-c', `cp ${library}/exactonce.so ${library}/exactonce.new && mv ${library}/exactonce.new ${library}/exactonce.so`],
       { user: 'root' });
@@ -178,14 +177,14 @@ export const events = {
   settings: async (world, load, dice) => {
     const value = dice.of(['100', '1000']);
     await world.ctl('edit-config', 'orders', '-p', `exactonce.recovery_scan=${value}`, '--force', '--quiet');
-    await until('the setting', async () => await world.sql(world.primary.name, 'SHOW exactonce.recovery_scan').catch(() => '') === value, 90);
+    await until('the setting', async () => await world.ask('SHOW exactonce.recovery_scan').catch(() => '') === value, 90);
     return `exactonce.recovery_scan ${value}`;
   },
 
   off_and_on: async (world) => {
     for (const value of ['off', 'on']) {
       await world.ctl('edit-config', 'orders', '-p', `exactonce.enabled=${value}`, '--force', '--quiet');
-      await until('the switch', async () => await world.sql(world.primary?.name ?? MEMBERS[0], 'SHOW exactonce.enabled').catch(() => '') === value, 90);
+      await until('the switch', async () => await world.ask('SHOW exactonce.enabled').catch(() => '') === value, 90);
       await pause(500);
     }
     return 'exactonce.enabled';

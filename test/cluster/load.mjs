@@ -127,7 +127,8 @@ export class Load {
       const session = new ClusterSession(way);
       const plans = Array.from({ length: 1 + dice.below(6) }, () => draw(dice, way, this.mayLose));
       if (!await this.#within(session, session.open())) {
-        await pause(200);
+        session.close();
+        await pause(300);
         continue;
       }
       for (const plan of plans) {
@@ -165,7 +166,10 @@ export class Load {
     const held = [];
     for (let i = 0; i < count; i++) {
       const session = new ClusterSession(place);
-      if (!await session.open()) continue;
+      if (!await session.open()) {
+        session.close();
+        continue;
+      }
       const entry = this.#record({ kind: 'acquire', offsets: [0], id: `${this.round}.held.${++this.#passes}` }, session.label);
       entry.keys = [`r${this.round}-held-${this.#passes}`];
       let commit;
