@@ -51,9 +51,12 @@ async function beginEngine() {
 
 async function setUp(world) {
   await world.ask('CREATE EXTENSION exactonce');
-  await world.ask(`CREATE SERVER exactonce FOREIGN DATA WRAPPER exactonce OPTIONS (region 'eu-west-1', endpoint '${ENGINE_URL}',
-    "table" 'cluster', allow_http 'true', lease '4s', clock_skew '1s', transact_tables 'cluster_items');
-    CREATE USER MAPPING FOR PUBLIC SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'test')`);
+  const options = `region 'eu-west-1', endpoint '${ENGINE_URL}', "table" 'cluster', allow_http 'true', lease '4s', clock_skew '1s',
+    transact_tables 'cluster_items'`;
+  for (const [name, more] of [['exactonce', ''], ['other', ", request_timeout '280s', commit_timeout '290s'"]]) {
+    await world.ask(`CREATE SERVER ${name} FOREIGN DATA WRAPPER exactonce OPTIONS (${options}${more});
+      CREATE USER MAPPING FOR PUBLIC SERVER ${name} OPTIONS (access_key_id 'test', secret_access_key 'test')`);
+  }
   await world.ask('SELECT idem_create_table()');
   await world.ask(SETUP);
   await engine('CreateTable', { TableName: 'cluster_shared', BillingMode: 'PAY_PER_REQUEST', KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],

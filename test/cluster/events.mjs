@@ -82,8 +82,9 @@ export const events = {
     await cut(primary.name, others(primary.name));
     await pause(1000 + dice.below(2000));
     signal(await pidsOn(primary.name), 'SIGKILL');
-    await mend(primary.name);
+    // What the kernel has yet to send of it would arrive now.
     await failover(world, primary, dice);
+    await mend(primary.name);
     await world.beginPatroni(primary.name);
     await world.beginPooler(primary.name);
     return primary.name;
@@ -106,18 +107,17 @@ export const events = {
   late: async (world, load) => {
     const primary = await world.leader();
     const held = await load.hold(primary, 12);
-    const frozen = Date.now();
     const engine = await pidsOn('engine');
+    const pids = await pidsOn(primary.name);
     signal(engine, 'SIGSTOP');
-    let pids;
     try {
       for (const { commit } of held.slice(0, 6)) commit();
       await pause(400);
-      pids = await pidsOn(primary.name);
       signal(pids, 'SIGSTOP');
     } finally {
       signal(engine, 'SIGCONT');
     }
+    const frozen = Date.now();
     const patroni = await world.patroniOf(primary.name);
     try {
       world.away = primary.name;
@@ -130,7 +130,7 @@ export const events = {
       await pause(2000);
       // What waits for standbys is committed, and cannot be seen.
       const rows = await world.sql(primary.name, `SELECT result FROM work
-        WHERE pg_xact_commit_timestamp(xmin) > to_timestamp(${frozen / 1000 + 1})`, 10).catch(() => '');
+        WHERE pg_xact_commit_timestamp(xmin) > to_timestamp(${frozen / 1000})`, 10).catch(() => '');
       load.late.push(...rows.split('\n').filter(Boolean).map((by) => ({ by, frozen })));
       load.heldLate += held.length;
     } finally {

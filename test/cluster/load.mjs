@@ -38,8 +38,8 @@ export function random(seed) {
 }
 
 class ClusterSession extends Session {
-  constructor({ pooled, ...place }) {
-    super({ label: 'A0', ...place }, 'postgres');
+  constructor({ pooled, ...place }, patient = false) {
+    super({ label: 'A0', ...place }, 'postgres', patient);
     this.pooled = pooled;
   }
 
@@ -160,12 +160,13 @@ export class Load {
     return entry;
   }
 
-  // Transactions that are open when a server is frozen: each has claimed a key and done its work.
+  // Transactions that are open when a server is frozen: each has claimed a key and done its work. They
+  // go by a server with long timeouts, so that they take an answer that has come meanwhile.
   // Returns their COMMITs, to be called.
   async hold(place, count) {
     const held = [];
     for (let i = 0; i < count; i++) {
-      const session = new ClusterSession(place);
+      const session = new ClusterSession(place, true);
       if (!await session.open()) {
         session.close();
         continue;
