@@ -76,11 +76,13 @@ export const events = {
     return primary.name;
   },
 
-  // What the standbys do not have when it ends is lost, if they do not wait for it.
+  // What the standbys do not have when it ends is lost. Some commits do not wait for them.
   cut_and_kill: async (world, load, dice) => {
     const primary = await world.leader();
+    const held = await load.hold(primary, 6, true);
     await cut(primary.name, others(primary.name));
-    await pause(1000 + dice.below(2000));
+    for (const { commit } of held) commit();
+    await pause(2000 + dice.below(2000));
     signal(await pidsOn(primary.name), 'SIGKILL');
     // What the kernel has yet to send of it would arrive now.
     await failover(world, primary, dice);

@@ -163,7 +163,7 @@ export class Load {
   // Transactions that are open when a server is frozen: each has claimed a key and done its work. They
   // go by a server with long timeouts, so that they take an answer that has come meanwhile.
   // Returns their COMMITs, to be called.
-  async hold(place, count) {
+  async hold(place, count, lazy = false) {
     const held = [];
     for (let i = 0; i < count; i++) {
       const session = new ClusterSession(place, true);
@@ -171,7 +171,7 @@ export class Load {
         session.close();
         continue;
       }
-      const entry = this.#record({ kind: 'acquire', offsets: [0], id: `${this.round}.held.${++this.#passes}` }, session.label);
+      const entry = this.#record({ kind: 'acquire', lazy, offsets: [0], id: `${this.round}.held.${++this.#passes}` }, session.label);
       entry.keys = [`r${this.round}-held-${this.#passes}`];
       let commit;
       const until = new Promise((resolve) => { commit = resolve; });
