@@ -55,8 +55,8 @@ export class World {
     return onHost(host, argv, { mounts, ...options });
   }
 
-  do(host, argv, options = {}) {
-    return run(this.on(host, argv, { user: 'postgres' }), options);
+  do(host, argv, { user = 'postgres', ...options } = {}) {
+    return run(this.on(host, argv, { user }), options);
   }
 
   sql(member, text, seconds = 30) {
