@@ -3,7 +3,7 @@
 //
 //   cluster.mjs ROUNDS SEED [EVENT,...]
 //
-// EO_PART is another part than these rounds: times (times.mjs), backup (backup.mjs), pooler (pooler.mjs).
+// EO_PART is another part than these rounds: backup (backup.mjs), pooler (pooler.mjs).
 // EO_TIMES=hurried divides all intervals, of the protocol and of Patroni; EO_EVENTS is how many events
 // a round has, EO_MODE how commits are protected in all rounds.
 
@@ -22,7 +22,6 @@ const { engine } = await import('../soak/history.mjs');
 const { SETUP } = await import('../soak/transactions.mjs');
 const { Load, random } = await import('./load.mjs');
 const { drawEvents, events } = await import('./events.mjs');
-const { measure } = await import('./times.mjs');
 const { Backup, WORKS } = await import('./backup.mjs');
 const { pool } = await import('./pooler.mjs');
 
@@ -164,10 +163,6 @@ async function keep(world, load, round, wrong) {
   say(`found in ${folder}`);
 }
 
-function beginWorld(plain = false) {
-  return new World({ work: path.join(WORK, plain ? 'plain' : 'world'), sample: SAMPLE, major: MAJOR, hurried: HURRIED, plain });
-}
-
 async function beginLoad(world) {
   const checker = new Checker('cluster');
   await checker.begin();
@@ -187,20 +182,6 @@ const parts = {
       say(`seed ${seed}, ${HURRIED ? 'hurried' : 'default times'}: ${Object.entries(totals).map(([name, n]) => `${n} ${name}`).join(', ')} (${kinds})`);
     }
     return totals.violations;
-  },
-
-  times: async (world) => {
-    const lines = await measure(world, rounds, say);
-    await world.end();
-    const plain = beginWorld(true);
-    try {
-      await plain.begin();
-      lines.push(...await measure(plain, rounds, say));
-    } finally {
-      await plain.end();
-    }
-    for (const line of lines) say(line);
-    return 0;
   },
 
   pooler: async (world) => {
@@ -240,7 +221,7 @@ const parts = {
 async function main() {
   await makeHosts();
   await beginEngine();
-  const world = beginWorld();
+  const world = new World({ work: path.join(WORK, 'world'), sample: SAMPLE, major: MAJOR, hurried: HURRIED });
   try {
     await world.begin();
     say(`the cluster is up, ${HURRIED ? 'hurried' : 'default times'}, seed ${seed}, Patroni ${world.version}`);

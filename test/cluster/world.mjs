@@ -35,9 +35,9 @@ export class World {
   // The primary of the moment: {name, label, host, port}; null if there is none, or none that answers.
   primary = null;
 
-  // work: a folder. hurried: intervals are divided. plain: without the extension.
-  constructor({ work, sample, major, hurried, plain = false }) {
-    Object.assign(this, { work, sample, major, hurried, plain, slots: false });
+  // work: a folder. hurried: intervals are divided.
+  constructor({ work, sample, major, hurried }) {
+    Object.assign(this, { work, sample, major, hurried, slots: false });
     this.seconds = (long) => (hurried ? Math.ceil(long / HURRY) : long);
     this.bin = `/usr/lib/postgresql/${major}/bin`;
     this.data = `/var/lib/postgresql/${major}/orders`;
@@ -127,7 +127,6 @@ pg1-path=${this.data}
     // Before 3.0.3 a leader that was frozen overwrites the key of the next one in etcd's API of version 3.
     if (this.version < '3.0.3') text = text.replace('etcd3:', 'etcd:');
     if (this.slots) text = text.replace(/ {4}# (exactonce.synchronized_standby_slots: ).*/, `    $1'${others}'`);
-    if (this.plain) text = text.replace(/ +(shared_preload_libraries|exactonce).*\n/g, '');
     text = text.replace(/ {8}max_prepared/, `        archive_mode: 'on'\n        archive_command: pgbackrest --config=${this.work}/pgbackrest.conf --stanza=orders archive-push %p\n$&`);
     const file = path.join(this.folder(member, 'patroni'), 'config.yml');
     writeFileSync(file, text);
