@@ -110,6 +110,7 @@ missing_packages() {
 }
 
 # Installs whatever is missing for the tests, or the demo.  Calls apt-get only if something is.
+# $EO_PG_CONFIG is the program of another PostgreSQL than those of Debian's packages.
 install_missing() {
     local packages major
     local for=${1:-tests}
@@ -139,8 +140,8 @@ install_missing() {
         quiet as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages ||
             die "could not install $packages"
     fi
-    export PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
-    PATH=/usr/lib/postgresql/$major/bin:$PATH
+    export PG_CONFIG=${EO_PG_CONFIG:-/usr/lib/postgresql/$major/bin/pg_config}
+    PATH=$(dirname "$PG_CONFIG"):$PATH
 }
 
 # Installs Prometheus and the exporter of PostgreSQL, whose packages would start services:

@@ -57,7 +57,10 @@ static const char *const variable_names[] = {
 	[EO_VAR_STS_ENDPOINT] = "AWS_ENDPOINT_URL_STS"
 };
 
-/* The arguments for an array of characters that is to be filled. */
+/*
+ * The arguments for an array of characters that is to be filled.  Not for snprintf(), which is a
+ * macro where clang has its calls checked (_FORTIFY_SOURCE).
+ */
 #define INTO(array) array, sizeof(array)
 
 typedef struct Planning
@@ -154,7 +157,7 @@ plan_region(Planning *p, const EoChainWish *wish, const char *profile, bool is_n
 	plan->base = EO_BASE_REGION;
 	if (env->value[EO_VAR_REGION] != NULL)
 	{
-		snprintf(INTO(plan->source), "AWS_REGION");
+		snprintf(plan->source, sizeof(plan->source), "AWS_REGION");
 		status = copy(p, INTO(plan->region), env->value[EO_VAR_REGION], "AWS_REGION");
 	}
 	else
@@ -192,7 +195,7 @@ try_environment(Planning *p)
 						v[EO_VAR_SESSION_TOKEN]) != EO_OK)
 		return give_up(p, "environment: the keys have characters that cannot be sent, or are too long");
 	p->plan->base = EO_BASE_STATIC;
-	snprintf(INTO(p->plan->source), "environment");
+	snprintf(p->plan->source, sizeof(p->plan->source), "environment");
 	return EO_OK;
 }
 
@@ -223,7 +226,7 @@ find_profile(Planning *p, const char *profile, bool is_named)
 	status = check_files(p);
 	if (status != EO_OK)
 		return status;
-	snprintf(INTO(p->plan->source), "profile \"%s\"", profile);
+	snprintf(p->plan->source, sizeof(p->plan->source), "profile \"%s\"", profile);
 	if (is_in_files(p, profile))
 		return EO_OK;
 	return is_named ? give_up(p, "profile \"%s\" is not in the shared files", profile) :
@@ -247,7 +250,7 @@ try_web_identity(Planning *p)
 	if (v[EO_VAR_WEB_TOKEN_FILE] == NULL || v[EO_VAR_ROLE_ARN] == NULL)
 		return pass(p, "web identity: no AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN");
 	plan->base = EO_BASE_WEB_IDENTITY;
-	snprintf(INTO(plan->source), "web identity");
+	snprintf(plan->source, sizeof(plan->source), "web identity");
 	status = copy(p, INTO(plan->token_file), v[EO_VAR_WEB_TOKEN_FILE],
 				  "AWS_WEB_IDENTITY_TOKEN_FILE");
 	if (status == EO_OK)
@@ -270,10 +273,10 @@ try_container(Planning *p)
 	if (relative == NULL && full == NULL)
 		return pass(p, "container: no AWS_CONTAINER_CREDENTIALS_..._URI");
 	plan->base = EO_BASE_CONTAINER;
-	snprintf(INTO(plan->source), "container endpoint");
+	snprintf(plan->source, sizeof(plan->source), "container endpoint");
 	if (relative != NULL && relative[0] != '/')
 		return give_up(p, "container: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI does not begin with a slash");
-	len = snprintf(INTO(plan->url), "%s%s", relative != NULL ? CONTAINER_HOST : full,
+	len = snprintf(plan->url, sizeof(plan->url), "%s%s", relative != NULL ? CONTAINER_HOST : full,
 				   relative != NULL ? relative : "");
 	if (len >= (int) sizeof(plan->url))
 		return give_up(p, "container: the URL is too long");
@@ -301,7 +304,7 @@ try_metadata(Planning *p)
 	if (v[EO_VAR_METADATA_DISABLED] != NULL && strcasecmp(v[EO_VAR_METADATA_DISABLED], "true") == 0)
 		return pass(p, "instance metadata: AWS_EC2_METADATA_DISABLED is true");
 	plan->base = EO_BASE_METADATA;
-	snprintf(INTO(plan->source), "instance metadata");
+	snprintf(plan->source, sizeof(plan->source), "instance metadata");
 	if (mode != NULL && strcasecmp(mode, "IPv4") != 0 && strcasecmp(mode, "IPv6") != 0)
 		return give_up(p, "instance metadata: AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE is neither IPv4 nor IPv6");
 	if (endpoint == NULL)
@@ -384,7 +387,7 @@ read_role_profile(Planning *p, const char *profile, EoChainRole *role, int depth
 		(status = get(p, profile, "web_identity_token_file", INTO(plan->token_file))) != EO_OK)
 		return status;
 	if (role->session_name[0] == '\0')
-		snprintf(INTO(role->session_name), "%s", SESSION_NAME);
+		snprintf(role->session_name, sizeof(role->session_name), "%s", SESSION_NAME);
 	role->duration_s = atoi(duration);
 	if (mfa[0] != '\0')
 		return give_up(p, "profile \"%s\" asks for a code (mfa_serial), which a server cannot give", profile);

@@ -47,7 +47,7 @@ sub start_node
 	$node->start;
 	my %option = (table => 'tap_tls', endpoint => $endpoint, max_attempts => 1);
 	$node->safe_psql('postgres', join '', 'CREATE EXTENSION exactonce;', server_sql('plain', table => 'tap_tls'),
-		server_sql('without', %option), map { server_sql("with_$_", %option, ca_file => "$dir/$_.pem") } qw(right wrong));
+		server_sql('without', %option), map { server_sql("with_$_", %option, ca_file => "$dir/$_.pem") } qw(right wrong changing));
 	$node->safe_psql('postgres', q(SELECT idem_create_table('plain')));
 	return $node;
 }
@@ -62,17 +62,18 @@ sub call
 	return run_script($node, "SELECT outcome FROM idem_acquire('$key', on_commit => 'keep', server => '$server');\n");
 }
 
-# The authorities of the system are those of a file from now on.
-sub system_is
+# This file, which the authorities of the system or of a server are read from, has this one from now on.
+sub file_is
 {
-	my ($name) = @_;
-	unlink "$dir/system.pem";
-	append_to_file("$dir/system.pem", slurp_file("$dir/$name.pem") . "# $name\n");
+	my ($file, $name) = @_;
+	unlink "$dir/$file.pem";
+	append_to_file("$dir/$file.pem", slurp_file("$dir/$name.pem") . "# $name\n");
 	return;
 }
 
 my $refused = qr/ERROR:  ID006: could not acquire key .*: DynamoDB could not be reached\nDETAIL:  .*certificate/;
 
+file_is('changing', 'right');
 my $node = start_node('tls');
 is(call($node, 'with_right'), "acquired\n", 'an authority of ca_file is trusted');
 like(call($node, 'with_wrong'), $refused, 'another authority than those of ca_file is not trusted');
@@ -85,7 +86,7 @@ is(record('tap_tls', 'finished')->{status}, 'COMPLETED', 'the worker trusts an a
 stop_without_crash($node);
 
 # Now the system has the right authority, too.
-system_is('right');
+file_is('system', 'right');
 {
 	local $ENV{LD_PRELOAD} = "$dir/system_ca.so";
 	local $ENV{EO_SYSTEM_CA} = "$dir/system.pem";
@@ -100,19 +101,25 @@ is(count_requests(), 0, 'a server that only an authority of the system vouches f
 # A process that has a connection, and makes others beside it after the file has changed.
 sub changes_to
 {
-	my ($name) = @_;
+	my ($file, $name, $server) = @_;
 	reset_proxy();
-	my $run = start_script($node, "SELECT outcome FROM idem_acquire('$name before', on_commit => 'keep', server => 'without');\n"
-		. say_in_script("looks $name") . halt_until("$name now")
-		. "SELECT outcome FROM idem_acquire_many(ARRAY['$name 1', '$name 2', '$name 3'], server => 'without');\n");
-	await_word("looks $name");
-	system_is($name);
-	go_on("$name now");
+	my $run = start_script($node, "SELECT outcome FROM idem_acquire('$file $name before', on_commit => 'keep', server => '$server');\n"
+		. say_in_script("$file looks $name") . halt_until("$file $name now")
+		. "SELECT outcome FROM idem_acquire_many(ARRAY['$file $name 1', '$file $name 2', '$file $name 3'], server => '$server');\n");
+	await_word("$file looks $name");
+	file_is($file, $name);
+	go_on("$file $name now");
 	return finish_script($run);
 }
-like(changes_to('wrong'), qr/^acquired\n.*ERROR.*key "wrong \d".*certificate/s,
-	'an authority that the system trusts no more is not trusted by a process that has trusted it');
-like(changes_to('right'), qr/certificate.*\nacquired\nacquired|acquired\nacquired\nacquired/s, 'one that it trusts again is trusted');
+foreach ([ 'system', 'without' ], [ 'changing', 'with_changing' ])
+{
+	my ($file, $server) = @$_;
+	like(changes_to($file, 'wrong', $server), qr/^acquired\n.*ERROR.*key "$file wrong \d".*certificate/s,
+		"$server: an authority that is trusted no more is not trusted by a process that has trusted it");
+	like(call($node, $server), $refused, "$server: nor by a session that begins later");
+	like(changes_to($file, 'right', $server), qr/certificate.*\nacquired\nacquired|acquired\nacquired\nacquired/s,
+		"$server: one that is trusted again is trusted");
+}
 stop_without_crash($node);
 
 $front->kill_kill;
