@@ -13,8 +13,8 @@
 #include "sql/check_outbox.h"
 
 /*
- * Lives that wait for an operator or are barred in a tenant's table, or that another server extends:
- * then this is a copy.
+ * Lives that wait for an operator or are barred in a tenant's table, or that another server
+ * extends: then this is a copy.
  */
 extern void eo_check_lives(EoCheckRow *row);
 

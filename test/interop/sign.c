@@ -43,7 +43,7 @@ main(void)
 		int			n = 0;
 		EoHeader	headers[MAX_FIELDS / 2];
 		EoCredentials cred;
-		EoSigningRequest req = {headers, 0, NULL, 0, NULL, NULL, "dynamodb"};
+		EoSigningRequest req = {headers, .service = "dynamodb"};
 		EoBuf		out;
 
 		for (char *f = strtok(line, " \n"); f != NULL && n < MAX_FIELDS; f = strtok(NULL, " \n"))
