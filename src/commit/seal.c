@@ -415,7 +415,7 @@ need_clock(const Sealing *s, const EoTxClaim *claim)
  * The lease that is looked at before the commit is that of the slot's place.  A seal that is sent
  * again may find that the store has a place of the life after the one which it names, and that
  * lease is of no use.  A life that is over never comes back: while it is current the place is its
- * own.
+ * own, unless it is barred there, and then the last callback finds no lease.
  */
 static void
 begin_sealing(const Sealing *s, EoTxClaim *claim)

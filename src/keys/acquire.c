@@ -128,7 +128,7 @@ void
 eo_acquire_init(EoAcquiring *a, EoStore *store, const EoAcquire *ask, EoClaim *claim)
 {
 	memset(a, 0, sizeof(*a));
-	eo_key_find(&a->k, store, ask->key);
+	eo_key_find(&a->k, store, ask->key, NULL);
 	a->ask = ask;
 	a->claim = claim;
 	eo_store_new_token(a->token);

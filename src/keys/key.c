@@ -39,7 +39,7 @@ typedef struct Wait
 } Wait;
 
 static void
-find(EoKey *k, EoStore *store, const char *key, char *pk)
+find(EoKey *k, EoStore *store, const char *key, char *pk, const char *token)
 {
 	memset(k, 0, sizeof(*k));
 	k->store = store;
@@ -48,20 +48,20 @@ find(EoKey *k, EoStore *store, const char *key, char *pk)
 	eo_target_of(store, &k->target);
 	eo_target_digest(&k->target, k->pk, k->digest);
 	k->held = eo_xact_find(k->digest);
-	if (k->held != NULL)
+	if (k->held != NULL && (token == NULL || strcmp(token, k->held->info->token) != 0))
 		eo_store_check_account(store, k->held->store, key);
 }
 
 void
-eo_key_find(EoKey *k, EoStore *store, const char *key)
+eo_key_find(EoKey *k, EoStore *store, const char *key, const char *token)
 {
-	find(k, store, key, eo_store_pk(store, key));
+	find(k, store, key, eo_store_pk(store, key), token);
 }
 
 void
 eo_key_find_action(EoKey *k, EoStore *store, char *pk)
 {
-	find(k, store, eo_text_from_utf8(pk), pk);
+	find(k, store, eo_text_from_utf8(pk), pk, NULL);
 }
 
 void

@@ -35,10 +35,12 @@ typedef struct EoKey
 } EoKey;
 
 /*
- * Fill in a key.  key and store are borrowed; pk is palloc'd.  Makes no request.
- * Raises 54000 if the key is too long.
+ * Fill in a key.  key and store are borrowed; pk is palloc'd.  Makes no request.  The caller has
+ * this token of the claim (NULL: none), which says for sure that the claim is the one that he means.
+ * Raises 54000 if the key is too long, 0A000 if the transaction holds it in what may be another
+ * account.
  */
-extern void eo_key_find(EoKey *k, EoStore *store, const char *key);
+extern void eo_key_find(EoKey *k, EoStore *store, const char *key, const char *token);
 
 /*
  * The same for an action, of whose partition key messages and views make a key; see

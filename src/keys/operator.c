@@ -124,7 +124,7 @@ eo_operator_get(EoStore *store, const char *key, EoRecord *r)
 	int64		retention_s;
 	bool		exists;
 
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, NULL);
 	if (k.held == NULL && !RecoveryInProgress())
 		eo_key_settle(&k, NULL);
 	eo_key_need_clock(&k, "read");
@@ -236,7 +236,7 @@ eo_operator_forget(EoStore *store, const char *key)
 	EoKey		k;
 	volatile bool forgotten = false;
 
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, NULL);
 
 	/*
 	 * The cache drops the key before the write and, whatever becomes of that,

@@ -127,7 +127,7 @@ eo_owner_complete(EoStore *store, const char *key, const char *token, const char
 	EoKey		k;
 	EoTxClaim  *claim;
 
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, token);
 	eo_key_check_result(&k, result,
 						"Store it elsewhere and complete the key with a reference to it.");
 	claim = held_by(&k, token, "complete");
@@ -246,7 +246,7 @@ eo_owner_once(EoStore *store, const char *key, const char *result, int64 retenti
 	char		token[EO_TOKEN_LEN + 1];
 	EoTxClaim  *claim;
 
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, NULL);
 	eo_key_check_result(&k, result,
 						"Store it elsewhere and complete the key with a reference to it.");
 	if (k.held != NULL)
@@ -311,7 +311,7 @@ eo_owner_fail(EoStore *store, const char *key, const char *token, const char *er
 	EoKey		k;
 	EoTxClaim  *claim;
 
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, token);
 	eo_key_check_size(&k, "error", error != NULL ? strlen(error) : 0,
 					  "Keep what helps to find the cause, such as SQLSTATE and message.");
 	claim = held_by(&k, token, "fail");
@@ -373,7 +373,7 @@ eo_owner_release(EoStore *store, const char *key, const char *token, bool spared
 	EoTxClaim  *claim;
 	EoSessionToken *remembered;
 
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, token);
 	claim = k.held;
 	if (claim != NULL && (token == NULL ? eo_key_owns(&k, claim) :
 						  strcmp(token, claim->info->token) == 0))
@@ -431,7 +431,7 @@ eo_owner_extend(EoStore *store, const char *key, const char *token, int64 lease_
 	int64		later_ms = 0;
 	int64		until_ms;
 
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, token);
 	claim = held_by(&k, token, "extend");
 	if (lease_ms < 0)
 		lease_ms = store->server->lease_ms;

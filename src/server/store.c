@@ -263,7 +263,7 @@ eo_store_check_account(const EoStore *store, const EoStore *holder, const char *
 				 errmsg("cannot use key \"%s\" on server \"%s\" by two roles in one transaction",
 						eo_text_key_shown(key), store->server->name),
 				 errdetail("They have other credentials, which may be of another account."),
-				 errhint("Use a transaction for each role, or one user mapping for both.")));
+				 errhint("Use a transaction for each role, one user mapping for both, or the token of the claim.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("cannot use key \"%s\" on servers \"%s\" and \"%s\" in one transaction",

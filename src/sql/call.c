@@ -166,7 +166,7 @@ run_and_settle(EoStore *store, const char *key, const EoHandler *handler, bool r
 	const EoWrites *writes;
 	bool		spared;
 
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, NULL);
 	k.held->untried = true;
 	eo_deferred_writes_enter(store);
 	run.error = eo_error_try(run_handler, &run);

@@ -58,8 +58,11 @@ locations_of(FunctionCallInfo fcinfo)
 	EoCallSite *site = eo_row_call_site(fcinfo);
 
 	if (!site->has_locations)
+	{
+		site->locations = 0;
 		(void) add_locations(fcinfo->flinfo->fn_expr, &site->locations);
-	site->has_locations = true;
+		site->has_locations = true;
+	}
 	return site->locations;
 }
 

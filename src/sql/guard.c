@@ -305,7 +305,7 @@ claim_now(EoStore *store, const char *key, TriggerData *data, const Terms *terms
 	 * in progress is a duplicate only if this transaction holds it; a claim
 	 * that the session has kept from before is another run.
 	 */
-	eo_key_find(&k, store, key);
+	eo_key_find(&k, store, key, NULL);
 	eo_acquire(store, &ask, &claim);
 	eo_call_stats_claim(&claim);
 	if (claim.outcome == EO_CLAIM_ACQUIRED)

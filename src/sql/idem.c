@@ -551,7 +551,7 @@ eo_idem_resolve_body(PG_FUNCTION_ARGS)
 	eo_preconditions("idem_resolve", EO_WRITES);
 	key = eo_arg_key(fcinfo, 0);
 	completed = eo_arg_was_done(fcinfo, 1);
-	eo_key_find(&k, eo_arg_store(fcinfo, 3), key);
+	eo_key_find(&k, eo_arg_store(fcinfo, 3), key, NULL);
 	eo_preconditions_worker();
 	PG_RETURN_BOOL(eo_operator_resolve(&k, completed, eo_arg_token(fcinfo, 2)));
 }

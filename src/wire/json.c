@@ -521,7 +521,7 @@ is_ascii(const char *p, size_t len)
 		if (((eight | (eight - EIGHT(1))) & EIGHT(0x80)) != 0)
 			return false;
 	}
-	while (p < end && *p > 0)
+	while (p < end && *p != '\0' && ((unsigned char) *p & 0x80) == 0)
 		p++;
 	return p == end;
 }

@@ -573,7 +573,7 @@ close_place(EoPlace *place, int64 deadline_us)
 	if (t->store == NULL || t->failing)
 		return false;
 	while (!closed && ours && eo_clock_monotonic_us() < deadline_us &&
-		   eo_life_place_info(place->ref, place))
+		   eo_life_place_info(place->ref, place) && place->barred_at == 0)
 	{
 		EoAnswer   *answer = eo_lives_prepare(t->store, place, EO_LIFE_CLOSE, NULL);
 

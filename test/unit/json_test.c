@@ -65,6 +65,7 @@ test_refusals(void)
 	refuses("{\"a\":\"\\ud800\\u0041\"}", "a surrogate without its other half");
 	refuses("{\"a\":\"\\udc00\"}", "the other half alone");
 	refuses("{\"a\":\"\xff\"}", "a byte that is not UTF-8");
+	refuses("{\"abc\":\"\xff\"}", "the same in the last bytes, which are not looked at by eights");
 	refuses("{\"a\":\"\xc3\"}", "a character cut short");
 	refuses("{\"a\":\"\xc0\x80\"}", "an overlong NUL");
 	refuses("{\"a\":\"\xed\xa0\x80\"}", "a surrogate in UTF-8");

@@ -148,6 +148,10 @@ sql("CREATE ROLE clerk; GRANT USAGE ON FOREIGN SERVER exactonce TO clerk;"
 like(run_script($node, "BEGIN;\nSELECT idem_start('roles');\nSELECT idem_complete('roles', '1');\nSET LOCAL ROLE clerk;\nSELECT outcome FROM idem_acquire('roles');\nCOMMIT;\n"),
 	qr/^t\n\n(?s:.*)ERROR:  0A000: cannot use key "roles" on server "exactonce" by two roles in one transaction/,
 	'nor does it for two roles of one server');
+is(run_script($node, "BEGIN;\nSELECT token FROM idem_acquire('by token') \\gset\nSET LOCAL ROLE clerk;\nSELECT idem_complete('by token', '1', token => :'token');\nCOMMIT;\n"),
+	"\n", 'but a token says which claim is meant');
+settled($node);
+is(status_of($table, 'by token'), 'COMPLETED', 'which is completed where it is');
 
 # What an ended transaction has left is not settled by an answer of the other account.
 fault(key => 'left', to => 'FAILED', do => 'expired', access_key => 'test', times => 0);
