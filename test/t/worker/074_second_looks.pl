@@ -166,8 +166,13 @@ sub leave
 {
 	my ($key) = @_;
 	leave_seal($key);
-	fail_commit("after $key", 25);
-	wait_until("$key: its look makes way", sub { $looks->("^$key\$") == 0 });
+	# A commit that fails early has sent some of its seals only.
+	foreach my $i (1 .. 5)
+	{
+		fail_commit("after $key $i", 25);
+		last if $looks->("^$key\$") == 0;
+	}
+	is($looks->("^$key\$"), 0, "$key: its look makes way");
 	return;
 }
 
