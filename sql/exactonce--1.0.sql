@@ -981,17 +981,19 @@ COMMENT ON FUNCTION exactonce_internal.room_of_cluster() IS
 CREATE VIEW @extschema@.exactonce_room AS
 	SELECT c.room, c.size,
 		CASE WHEN c.database IS NOT NULL THEN COALESCE(d.datname::pg_catalog.text, pg_catalog.concat('(dropped: ', c.database, ')')) END AS database,
-		CASE WHEN c.role OPERATOR(pg_catalog.<>) 0::pg_catalog.oid THEN COALESCE(r.rolname::pg_catalog.text, pg_catalog.concat('(dropped: ', c.role, ')')) END AS role,
+		CASE WHEN c.role OPERATOR(pg_catalog.<>) 0::pg_catalog.oid THEN COALESCE(r.rolname::pg_catalog.text, 'server ' OPERATOR(pg_catalog.||) f.srvname::pg_catalog.text,
+			pg_catalog.concat('(dropped: ', c.role, ')')) END AS role,
 		c.taken, c.emptied_by
 	FROM exactonce_internal.room_of_cluster() c
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.database
-	LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.role;
+	LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.role
+	LEFT JOIN pg_catalog.pg_foreign_server f ON f.oid OPERATOR(pg_catalog.=) c.role;
 COMMENT ON VIEW @extschema@.exactonce_room IS
 'what fills the shared memory of this cluster: a row for each array, and one for each role of a database that has a part of it. docs/security.md says what the shares are, and what happens when an array is full';
 COMMENT ON COLUMN @extschema@.exactonce_room.room IS 'the array: claims, texts of claims, targets of claims, second looks, lives, places, lives met, lives shown, lives settled, refused roles, circuits, service clocks, statistics, long calls';
 COMMENT ON COLUMN @extschema@.exactonce_room.size IS 'entries that it has room for';
 COMMENT ON COLUMN @extschema@.exactonce_room.database IS 'database whose entries they are; NULL: all entries of the array';
-COMMENT ON COLUMN @extschema@.exactonce_room.role IS 'role by which they were made, or which owns their servers (places, circuits, service clocks, statistics); NULL: superusers, or no role in particular';
+COMMENT ON COLUMN @extschema@.exactonce_room.role IS 'role by which they were made, or which owns their servers (places, circuits, service clocks, statistics); a server with home false that a superuser owns stands for itself; NULL: superusers, or no role in particular';
 COMMENT ON COLUMN @extschema@.exactonce_room.taken IS 'entries in use';
 COMMENT ON COLUMN @extschema@.exactonce_room.emptied_by IS 'what gives room back: the view that lists the entries, and the call';
 

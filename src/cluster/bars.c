@@ -39,43 +39,60 @@ typedef struct Budget
 	int			spent;			/* since then */
 } Budget;
 
-static Budget *budgets;
+static struct Shared
+{
+	bool		any;			/* a place was barred in this run of the
+								 * server */
+	Budget		budgets[MAX_BUDGETS];
+}		   *shared;
 
 const EoMemory eo_bar_memory = {
-	"exactonce budgets", sizeof(Budget) * MAX_BUDGETS, (void **) &budgets, NULL
+	"exactonce budgets", sizeof(*shared), (void **) &shared, NULL
 };
 
-static EoPlace *find_place(const EoTarget *target);
+static bool is_barred(const EoTarget *target, const uint8 *life);
+static EoPlace *find_place(const EoTarget *target, const uint8 *life);
 static EoPlace *find_ref(const EoPlace *place);
 static bool take(Oid dboid, Oid tenant);
-static Budget *find_budget(Oid dboid, Oid tenant);
+static Budget *find_budget(Oid dboid, Oid tenant, bool make);
 
 /* ----- places ----- */
 
 bool
 eo_bar_is_ours(const EoTarget *target, const uint8 *life)
 {
-	return eo_life_is_current(target->dboid, life) && !eo_bar_is_barred(target);
+	return !is_barred(target, life) && eo_life_is_current(target->dboid, life);
 }
 
 bool
 eo_bar_is_barred(const EoTarget *target)
 {
+	return is_barred(target, NULL);
+}
+
+/*
+ * Is this life barred there (NULL: the current one)?  A life may be given up between this question
+ * and the next, but that it is barred is never taken back.  Most clusters have no bars: they do not
+ * need the lock.
+ */
+static bool
+is_barred(const EoTarget *target, const uint8 *life)
+{
 	const EoPlace *p;
 
-	if (eo_target_is_trusted(target))
+	if (!shared->any)
 		return false;
 	{
 		EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-		p = find_place(target);
+		p = find_place(target, life);
 		return p != NULL && p->barred_at != 0;
 	}
 }
 
-/* The place of the current life; NULL: there is none. */
+/* The place of a life, or of the current one; NULL: there is none. */
 static EoPlace *
-find_place(const EoTarget *target)
+find_place(const EoTarget *target, const uint8 *life)
 {
 	uint32		cursor = 0;
 	bool		current;
@@ -83,19 +100,20 @@ find_place(const EoTarget *target)
 
 	while ((p = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
 	{
-		if (current && eo_target_same_place(&p->target, target))
+		if ((life == NULL ? current : memcmp(p->life, life, EO_UUID_LEN) == 0) &&
+			eo_target_same_place(&p->target, target))
 			return p;
 	}
 	return NULL;
 }
 
 bool
-eo_bar_lose(const EoPlace *place, const char *why)
+eo_bar_lose(const EoPlace *place, bool trusted, const char *why)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	EoPlace    *p;
 
-	if (eo_target_is_trusted(&place->target))
+	if (trusted)
 	{
 		eo_life_give_up_locked(place->target.dboid, place->life);
 		return false;
@@ -104,6 +122,7 @@ eo_bar_lose(const EoPlace *place, const char *why)
 	if (p == NULL || p->barred_at != 0)
 		return false;
 	p->barred_at = GetCurrentTimestamp();
+	shared->any = true;
 	strlcpy(p->barred_why, why, sizeof(p->barred_why));
 	return true;
 }
@@ -112,7 +131,7 @@ eo_bar_lose(const EoPlace *place, const char *why)
 static EoPlace *
 find_ref(const EoPlace *place)
 {
-	EoPlace    *p = find_place(&place->target);
+	EoPlace    *p = find_place(&place->target, NULL);
 
 	return p != NULL && p->ref.generation == place->ref.generation ? p : NULL;
 }
@@ -143,12 +162,12 @@ bool
 eo_bar_lift(const EoTarget *target)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	EoPlace    *p = find_place(target);
+	EoPlace    *p = find_place(target, NULL);
 	bool		lifts = p != NULL && p->barred_at != 0;
 
 	for (int i = 0; i < MAX_BUDGETS; i++)
 	{
-		Budget	   *b = &budgets[i];
+		Budget	   *b = &shared->budgets[i];
 
 		if (b->dboid == target->dboid && (b->tenant == target->tenant || !OidIsValid(b->tenant)))
 			b->dboid = InvalidOid;
@@ -163,26 +182,36 @@ eo_bar_lift(const EoTarget *target)
 static bool
 take(Oid dboid, Oid tenant)
 {
-	Budget	   *own = find_budget(dboid, tenant);
-	Budget	   *all = own != NULL ? find_budget(dboid, InvalidOid) : NULL;
+	const Budget *own = find_budget(dboid, tenant, false);
+	const Budget *all = find_budget(dboid, InvalidOid, false);
+	Budget	   *paid;
 
-	if (all == NULL || own->spent >= OF_TENANT || all->spent >= OF_DATABASE)
+	if ((own != NULL && own->spent >= OF_TENANT) || (all != NULL && all->spent >= OF_DATABASE))
 		return false;
-	own->spent++;
-	all->spent++;
+	paid = find_budget(dboid, InvalidOid, true);
+	if (paid == NULL)
+		return false;
+	paid->spent++;
+	paid = find_budget(dboid, tenant, true);
+	if (paid == NULL)
+		return false;
+	paid->spent++;
 	return true;
 }
 
-/* The entry for today; NULL: there is no room, because others have spent so much today. */
+/*
+ * The entry for today.  NULL: there is none; or there is no room to make one, because so many
+ * others have spent something today.
+ */
 static Budget *
-find_budget(Oid dboid, Oid tenant)
+find_budget(Oid dboid, Oid tenant, bool make)
 {
 	int64		now_us = eo_clock_steady_us();
 	Budget	   *unused = NULL;
 
 	for (int i = 0; i < MAX_BUDGETS; i++)
 	{
-		Budget	   *b = &budgets[i];
+		Budget	   *b = &shared->budgets[i];
 		bool		is_over = !OidIsValid(b->dboid) ||
 		now_us - b->since_us >= eo_guc_hurried_us(DAY_US);
 
@@ -191,6 +220,8 @@ find_budget(Oid dboid, Oid tenant)
 		if (is_over && unused == NULL)
 			unused = b;
 	}
+	if (!make)
+		return NULL;
 	if (unused != NULL)
 		*unused = (Budget)
 	{

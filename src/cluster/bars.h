@@ -24,10 +24,11 @@ extern bool eo_bar_is_ours(const EoTarget *target, const uint8 *life);
 extern bool eo_bar_is_barred(const EoTarget *target);
 
 /*
- * The item of a life is not its own any more.  In a trusted place that costs the life.  In a place
- * of a tenant the life is barred, and goes on everywhere else.  Returns whether it was barred now.
+ * The item of a life is not its own any more.  In a place that is trusted, by the present options
+ * of its server, too, that costs the life.  In a place of a tenant the life is barred, and goes on
+ * everywhere else.  Returns whether it was barred now.
  */
-extern bool eo_bar_lose(const EoPlace *place, const char *why);
+extern bool eo_bar_lose(const EoPlace *place, bool trusted, const char *why);
 
 /*
  * Somebody wants a place that is barred: give the life up, so that the next one has it, if the

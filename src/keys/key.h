@@ -36,7 +36,7 @@ typedef struct EoKey
 
 /*
  * Fill in a key.  key and store are borrowed; pk is palloc'd.  Makes no request.  The caller has
- * this token of the claim (NULL: none), which says for sure that the claim is the one that he means.
+ * this token of the claim (NULL: none), which says for sure that the claim is the one he means.
  * Raises 54000 if the key is too long, 0A000 if the transaction holds it in what may be another
  * account.
  */

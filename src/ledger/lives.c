@@ -127,8 +127,8 @@ win_back(const EoStore *store, const EoTarget *target)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("table \"%s\" of server \"%s\" is barred, because the lease of this database was lost there",
 					target->table, store->server->name),
-			 errdetail("The item of its life was %s. No more lives of the database are spent today for the tables of role \"%s\".",
-					   place.barred_why, GetUserNameFromId(target->tenant, true)),
+			 errdetail("The item of its life was %s. No more lives of the database are spent today for the tables of its owner.",
+					   place.barred_why),
 			 errhint("Find out who writes the ORIGIN items of that table, and call idem_lift().")));
 }
 
@@ -378,13 +378,15 @@ lose(const EoPlace *place, const EoAnswer *answer)
 		strlcat(why, " by life ", sizeof(why));
 		eo_hex_put_uuid(heir, why + strlen(why));
 	}
-	if (!eo_bar_lose(place, why))
+	/* A server that a superuser has made a tenant's costs no life any more. */
+	if (!eo_bar_lose(place, eo_target_is_trusted(&place->target) &&
+					 !OidIsValid(answer->store->server->place_tenant), why))
 		return;
 	ereport(LOG,
 			(errmsg("exactonce: the life of this database in table \"%s\" is not its own any more, and is barred there",
 					place->target.table),
-			 errdetail("Its item with key_prefix \"%s\" was %s. A server of role %u leads there.",
-					   place->target.prefix, why, place->target.tenant),
+			 errdetail("Its item with key_prefix \"%s\" was %s. Server \"%s\" leads there.",
+					   place->target.prefix, why, answer->store->server->name),
 			 errhint("The life goes on in other tables. See exactonce_lives.")));
 }
 

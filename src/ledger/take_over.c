@@ -202,8 +202,7 @@ take_as_seen(EoStore *store, const EoTarget *target, const char *life, const EoA
 	 * nobody.
 	 */
 	eo_lives_contact(store, target, "inherit", life);
-	(void) eo_lives_renew(store, target, NULL, life, 0);
-	if (!eo_life_place_info(store->place, &place))
+	if (!eo_lives_renew(store, target, NULL, life, 0) || !eo_life_place_info(store->place, &place))
 		return false;
 	eo_hex_put_uuid(place.life, by);
 	w.by = by;

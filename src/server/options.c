@@ -276,7 +276,9 @@ tenant_of(const ForeignServer *fs)
 	bool		is_home = eo_option_values_find(fs->options, "home") == NULL ||
 	eo_option_values_is_true(fs->options, "home");
 
-	return is_home && superuser_arg(fs->owner) ? InvalidOid : fs->owner;
+	if (!superuser_arg(fs->owner))
+		return fs->owner;
+	return is_home ? InvalidOid : fs->serverid;
 }
 
 List *

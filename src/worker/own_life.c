@@ -468,19 +468,24 @@ put_off_beat(EoWorkerJob *job, int64 pause_us)
 bool
 eo_own_life_hold(const EoTarget *target)
 {
+	const EoWorkerTarget *t = eo_write_target_of(target);
+	EoTarget	now = *target;
 	EoLife		life;
 	EoPlaceRef	ref;
 	EoPlace		place;
 	bool		open;
 	Beating    *b;
 
+	/* The server may have come to be a tenant's since, or a superuser's. */
+	if (t->store != NULL)
+		now.tenant = t->store->server->place_tenant;
 	if (!eo_life_current(MyDatabaseId, &life))
 	{
 		/* The next round mints one, also if the last one was closed. */
 		eo_database_want_life(MyDatabaseId);
 		return false;
 	}
-	if (!eo_life_enter_place(target, life.id, &ref, &open) || !eo_life_place_info(ref, &place) ||
+	if (!eo_life_enter_place(&now, life.id, &ref, &open) || !eo_life_place_info(ref, &place) ||
 		place.barred_at != 0)
 		return false;
 	if (open && eo_lives_lease_is_young(ref))
@@ -588,12 +593,32 @@ close_place(EoPlace *place, int64 deadline_us)
 	return closed;
 }
 
-void
-eo_own_life_close(int64 deadline_us)
+/* Close the item in the trusted places, or in those of tenants; returns false if one stays open. */
+static bool
+close_places(bool trusted, int64 deadline_us)
 {
 	uint32		cursor = 0;
 	EoPlace		place;
 	bool		all = true;
+
+	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
+	{
+		if (memcmp(place.life, own.closing, EO_UUID_LEN) != 0 || !place.open ||
+			eo_target_is_trusted(&place.target) != trusted)
+			continue;
+		/* An heir has what the life had retired where it was barred. */
+		if (place.barred_at != 0)
+			eo_life_board_counts()->losses++;
+		else
+			all &= close_place(&place, deadline_us);
+	}
+	return all;
+}
+
+void
+eo_own_life_close(int64 deadline_us)
+{
+	bool		all;
 
 	HOLD_INTERRUPTS();
 	if (!eo_life_bar(MyDatabaseId, own.closing))
@@ -624,12 +649,13 @@ eo_own_life_close(int64 deadline_us)
 		return;
 	}
 	own.close_sent = true;
-	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
-	{
-		/* A tenant must not keep the life from being closed. */
-		if (memcmp(place.life, own.closing, EO_UUID_LEN) == 0 && place.open && place.barred_at == 0)
-			all &= close_place(&place, deadline_us) || !eo_target_is_trusted(&place.target);
-	}
+
+	/*
+	 * A tenant must not keep the life from being closed: what time is left is
+	 * for his places.
+	 */
+	all = close_places(true, deadline_us);
+	(void) close_places(false, deadline_us);
 	if (all)
 		eo_life_forget(own.closing);
 	else

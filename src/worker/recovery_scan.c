@@ -37,6 +37,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/bars.h"
 #include "cluster/life.h"
 #include "cluster/looks.h"
 #include "cluster/slot_prepared.h"
@@ -276,7 +277,8 @@ eo_recovery_scan_any(void)
 	{
 		const TableScan *scan = dlist_container(TableScan, node, iter.cur);
 
-		if (eo_guc_recovery_scan > 0 && scan->pass == 0 && !scan->complained)
+		if (eo_guc_recovery_scan > 0 && scan->pass == 0 && !scan->complained &&
+			!eo_bar_is_barred(&scan->target))
 			return true;
 	}
 	return false;
@@ -325,7 +327,7 @@ begin_owed(int64 now_us)
 
 		if (place.scan_due_us > now_us)
 			recovery.owed_due_us = Min(recovery.owed_due_us, place.scan_due_us);
-		if (place.scan_due_us == 0 || place.scan_due_us > now_us)
+		if (place.scan_due_us == 0 || place.scan_due_us > now_us || place.barred_at != 0)
 			continue;
 		scan = enter_scan(&place.target);
 		/* It may be reached in another way since it was scanned last. */

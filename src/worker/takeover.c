@@ -115,6 +115,7 @@ static void take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us);
 static void take_retired(EoLifeCheck *c, const EoAnswer *answer);
 static void turn_to_superuser(void *arg);
 static bool lasts_too_long(const EoPlace *place);
+static bool is_trusted(const EoTarget *target);
 static void set_over(EoLifeCheck *c);
 
 static const EoWorkerJobKind look_kind = {
@@ -238,7 +239,7 @@ is_settled(const uint8 *id)
 	while (eo_life_walk_places(MyDatabaseId, false, &cursor, &place))
 	{
 		if (memcmp(place.life, id, EO_UUID_LEN) == 0 && is_left(&place) &&
-			(eo_target_is_trusted(&place.target) || !lasts_too_long(&place)))
+			(is_trusted(&place.target) || !lasts_too_long(&place)))
 			return false;
 	}
 	return true;
@@ -249,6 +250,16 @@ lasts_too_long(const EoPlace *place)
 {
 	return eo_clock_monotonic_us() - eo_life_board_enter(place)->ended_us >
 		eo_guc_hurried_us(FORGET_US);
+}
+
+/* Is it a place of a superuser still?  Its server may have come to be a tenant's since. */
+static bool
+is_trusted(const EoTarget *target)
+{
+	const EoWorkerTarget *t = eo_write_target_of(target);
+
+	return eo_target_is_trusted(target) &&
+		(t->store == NULL || !OidIsValid(t->store->server->place_tenant));
 }
 
 /* The life has no places in shared memory any more. */
@@ -326,11 +337,12 @@ collect(void)
 static bool
 waits_for_home(const EoLifeCheck *c)
 {
-	if (!c->ended || c->place.home || !eo_target_is_trusted(&c->place.target))
+	if (!c->ended || c->place.home || !is_trusted(&c->place.target))
 		return false;
 	for (const EoLifeCheck *other = NULL; (other = eo_life_board_next(other)) != NULL;)
 	{
 		if (other->ended && other->place.home && other->place.open &&
+			is_trusted(&other->place.target) &&
 			other->stage != EO_LIFE_CHECK_OVER &&
 			memcmp(other->place.life, c->place.life, EO_UUID_LEN) == 0)
 			return true;
@@ -587,6 +599,10 @@ take_look(EoLifeCheck *c, const EoAnswer *answer, int64 sent_us)
 	if (says == EO_READING_BEATS)
 		c->watch = EO_WATCH_BEATS;
 	else if (says == EO_READING_FIRST || (says == EO_READING_MISSES && c->watch == EO_WATCH_BEATS))
+		c->watch = EO_WATCH_SILENT;
+	/* Another heir has left it, or it was our own, and barred. */
+	else if (c->watch == EO_WATCH_FOREIGN &&
+			 !(answer->exists && item->state == EO_LIFE_RETIRED))
 		c->watch = EO_WATCH_SILENT;
 	if (!is_urgent(c))
 		c->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(LOOK_US);

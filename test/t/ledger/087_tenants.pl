@@ -154,6 +154,24 @@ is(complete($node, 'not by his'), '', 'and goes on by ours');
 is(life_of($node), $life, 'as the same life');
 reset_proxy();
 
+# ----- a superuser's table that comes to be a tenant's --------------------------------------
+
+sql_of($node, server_sql('given', table => $table, key_prefix => 'given/') . "SELECT idem_once('given', server => 'given')");
+$life = life_of($node);
+sql_of($node, "ALTER SERVER given OPTIONS (ADD home 'false')");
+foreach my $i (1 .. 2)
+{
+	dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => "ORIGIN#given/$life" } } });
+	wait_until("given $i: the life is barred there", sub {
+		sql_of($node, "SELECT count(*) FROM exactonce_lives WHERE life = '$life' AND key_prefix = 'given/' AND state = 'barred'") > 0 });
+	is(complete($node, "beside given $i"), '', "given $i: other keys are completed");
+	is(life_of($node), $life, "given $i: under the same life");
+	last if $i == 2;
+	sql_of($node, "SELECT idem_lift('given'); SELECT idem_once('given again', server => 'given')");
+	isnt(life_of($node), $life, 'after a lift there is another life');
+	$life = life_of($node);
+}
+
 # ----- a copy of the data is as old as it is, whatever he has answered ---------------------
 
 $life = life_of($node);
