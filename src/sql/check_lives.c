@@ -116,10 +116,14 @@ void
 eo_check_lives_first_use(EoCheckRow *row, int64 items)
 {
 	EoHistory	history = {0};
+	bool		used = false;
 
 	if (items > 0)
 		eo_life_rows_read(&history);
-	if (items > 0 && history.n + history.nearlier == 0)
+	/* The worker has begun a life as soon as the extension was there. */
+	for (int i = 0; i < history.n + history.nearlier; i++)
+		used |= history.rows[i].beat > 0;
+	if (items > 0 && !used)
 		set_finding(row, EO_FINDING_WARNING,
 					psprintf("active, with about " INT64_FORMAT " items, and this database has never used a key", items),
 					"If this database was restored from a dump, its servers lead to the table of the original: give them another one before anything runs. If it is to share the table, this goes with its first key.");
