@@ -31,4 +31,8 @@ typedef struct EoArrayUse
 /* Read the uses of all arrays; for each the total comes first.  Returns their number. */
 extern int	eo_array_read(EoArrayUse *uses);
 
+/* Is there room for another life of this database, or another place? */
+extern bool eo_array_has_life(Oid dboid);
+extern bool eo_array_has_place(Oid dboid);
+
 #endif							/* EO_CLUSTER_ARRAYS_H */

@@ -353,6 +353,8 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	Life	   *life = find_current(target->dboid);
+	EoTarget	given = *target;
+	const Place *was;
 	Place	   *p;
 
 	if (life == NULL || !is_id(life, id))
@@ -364,29 +366,32 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 		if (p == NULL)
 			return false;
 		p->place.target = *target;
+
+		/*
+		 * A superuser may have given his place away, and the life be barred
+		 * there.
+		 */
+		given.tenant = InvalidOid;
+		was = find_place(life, &given);
+		if (was != NULL)
+		{
+			p->place.barred_at = was->place.barred_at;
+			strlcpy(p->place.barred_why, was->place.barred_why, sizeof(p->place.barred_why));
+		}
 		memcpy(p->place.life, id, EO_UUID_LEN);
 		p->life = (uint32) (life - lives->lives);
 		use_place(p);
 	}
 
 	/*
-	 * A tenant, who may spoil the item of his place, must not keep a life
-	 * from the others.
+	 * A tenant may spoil the item of his place, and must not keep a life from
+	 * the others.
 	 */
 	if (eo_target_is_trusted(target) && !life->has_home)
 		p->place.home = life->has_home = true;
 	*ref = p->place.ref;
 	*open = p->place.open;
 	return true;
-}
-
-bool
-eo_life_database_has_place(Oid dboid)
-{
-	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	EoEntries	all = eo_life_place_entries();
-
-	return eo_entries_room(&all, dboid) > 0;
 }
 
 /* A request that may have made the item, and another process that writes it, keep the place. */
@@ -609,15 +614,6 @@ eo_life_next_database(uint32 *cursor, Oid *dboid)
 }
 
 /* ----- for the worker ----- */
-
-bool
-eo_life_has_room(Oid dboid)
-{
-	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	EoEntries	all = eo_life_entries();
-
-	return eo_entries_room(&all, dboid) > 0;
-}
 
 bool
 eo_life_begin(Oid dboid, const uint8 *id)

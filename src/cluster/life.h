@@ -77,9 +77,6 @@ extern bool eo_life_is_current(Oid dboid, const uint8 *id);
 extern bool eo_life_enter_place(const EoTarget *target, const uint8 *life, EoPlaceRef *ref,
 								bool *open);
 
-/* May the database have more places? */
-extern bool eo_life_database_has_place(Oid dboid);
-
 /* The item could not be made: give the place back, unless a request may still make it. */
 extern void eo_life_leave_place(EoPlaceRef ref);
 
@@ -122,9 +119,6 @@ extern void eo_life_give_up(Oid dboid, const uint8 *id);
 extern bool eo_life_next_database(uint32 *cursor, Oid *dboid);
 
 /* ---- for the worker ---- */
-
-/* Is there room for another life of this database? */
-extern bool eo_life_has_room(Oid dboid);
 
 /* A life whose row is flushed; false: there is no room. */
 extern bool eo_life_begin(Oid dboid, const uint8 *id);

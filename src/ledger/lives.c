@@ -33,6 +33,7 @@
  */
 #include "postgres.h"
 
+#include "cluster/arrays.h"
 #include "cluster/bars.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
@@ -99,7 +100,7 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("no room for the lease of this database in table \"%s\"",
 							target->table),
-					 eo_life_database_has_place(MyDatabaseId) ?
+					 eo_array_has_place(MyDatabaseId) ?
 					 errdetail("The owner of server \"%s\" has as many tables and key prefixes in use as the servers of one role may have: half of what the others leave to this database.",
 							   store->server->name) :
 					 errdetail("This database has as many tables and key prefixes in use as one database may have: half of what the others leave."),

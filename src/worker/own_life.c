@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "cluster/arrays.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
 #include "cluster/target.h"
@@ -189,7 +190,7 @@ mint(void)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not mint a life: no random numbers")));
 	/* A life without room would leave a row each time. */
-	if (!eo_life_has_room(MyDatabaseId))
+	if (!eo_array_has_life(MyDatabaseId))
 		raise_no_room();
 	if (!eo_lock_limit_run(EO_LOCKS_LIVES, insert_life, &minting))
 		return false;
