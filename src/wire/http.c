@@ -562,11 +562,9 @@ set_constant_options(EoHttpHandle *h)
 	SET(CURLOPT_SSL_VERIFYHOST, 2L);
 	SET(CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
 
-	/*
-	 * libcurl would keep authorities for a day, whatever becomes of their
-	 * file.
-	 */
+	/* libcurl would keep authorities for a day, and resume sessions. */
 	SET(CURLOPT_CA_CACHE_TIMEOUT, 0L);
+	SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	SET(CURLOPT_TCP_NODELAY, 1L);
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
 	SET(CURLOPT_MAXAGE_CONN, MAX_IDLE_SECONDS);
