@@ -52,7 +52,6 @@ const EoMemory eo_bar_memory = {
 
 static bool is_barred(const EoTarget *target, const uint8 *life);
 static EoPlace *find_place(const EoTarget *target, const uint8 *life);
-static EoPlace *find_ref(const EoPlace *place);
 static bool take(Oid dboid, Oid tenant);
 static Budget *find_budget(Oid dboid, Oid tenant, bool make);
 
@@ -118,7 +117,7 @@ eo_bar_lose(const EoPlace *place, bool trusted, const char *why)
 		eo_life_give_up_locked(place->target.dboid, place->life);
 		return false;
 	}
-	p = find_ref(place);
+	p = eo_life_current_place_locked(place->ref);
 	if (p == NULL || p->barred_at != 0)
 		return false;
 	p->barred_at = GetCurrentTimestamp();
@@ -127,22 +126,13 @@ eo_bar_lose(const EoPlace *place, bool trusted, const char *why)
 	return true;
 }
 
-/* Where a copy of a place was made of, if its life is the current one. */
-static EoPlace *
-find_ref(const EoPlace *place)
-{
-	EoPlace    *p = find_place(&place->target, NULL);
-
-	return p != NULL && p->ref.generation == place->ref.generation ? p : NULL;
-}
-
 bool
 eo_bar_spend(const EoPlace *place)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	Oid			dboid = place->target.dboid;
 	EoEntries	all = eo_life_entries();
-	EoPlace    *p = find_ref(place);
+	EoPlace    *p = eo_life_current_place_locked(place->ref);
 
 	/* Somebody else may have done it since. */
 	if (p == NULL || p->barred_at == 0)

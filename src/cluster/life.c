@@ -353,8 +353,6 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	Life	   *life = find_current(target->dboid);
-	EoTarget	given = *target;
-	const Place *was;
 	Place	   *p;
 
 	if (life == NULL || !is_id(life, id))
@@ -362,15 +360,15 @@ eo_life_enter_place(const EoTarget *target, const uint8 *id, EoPlaceRef *ref, bo
 	p = find_place(life, target);
 	if (p == NULL)
 	{
+		EoTarget	given = *target;
+		const Place *was;
+
 		p = new_place(target);
 		if (p == NULL)
 			return false;
 		p->place.target = *target;
 
-		/*
-		 * A superuser may have given his place away, and the life be barred
-		 * there.
-		 */
+		/* A superuser may have given a barred place away. */
 		given.tenant = InvalidOid;
 		was = find_place(life, &given);
 		if (was != NULL)
@@ -414,9 +412,17 @@ eo_life_leave_place(EoPlaceRef ref)
 bool
 eo_life_place_is_current_locked(EoPlaceRef ref)
 {
+	const EoPlace *p = eo_life_current_place_locked(ref);
+
+	return p != NULL && p->open && p->barred_at == 0;
+}
+
+EoPlace *
+eo_life_current_place_locked(EoPlaceRef ref)
+{
 	Place	   *p = place_of(ref);
 
-	return p != NULL && p->place.open && p->place.barred_at == 0 && life_of(p)->status == CURRENT;
+	return p != NULL && life_of(p)->status == CURRENT ? &p->place : NULL;
 }
 
 bool

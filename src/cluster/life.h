@@ -154,6 +154,9 @@ extern EoEntries eo_life_place_entries(void);
 extern bool eo_life_place_is_current_locked(EoPlaceRef ref);
 extern void eo_life_give_up_locked(Oid dboid, const uint8 *id);
 
+/* The place itself; NULL: its life is not a current one any more. */
+extern EoPlace *eo_life_current_place_locked(EoPlaceRef ref);
+
 /*
  * Walk through the places of a database, or of all (InvalidOid).  Sets *current if it is one of
  * the current life.
