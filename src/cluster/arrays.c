@@ -146,19 +146,9 @@ note(Reading *r, Oid dboid, Oid roleid, int64 n)
 }
 
 bool
-eo_array_has_life(Oid dboid)
+eo_array_has_room(EoEntries array, Oid dboid)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	EoEntries	all = eo_life_entries();
 
-	return eo_entries_room(&all, dboid) > 0;
-}
-
-bool
-eo_array_has_place(Oid dboid)
-{
-	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	EoEntries	all = eo_life_place_entries();
-
-	return eo_entries_room(&all, dboid) > 0;
+	return eo_entries_room(&array, dboid) > 0;
 }

@@ -12,6 +12,8 @@
 
 #include "postgres.h"
 
+#include "server/entries.h"
+
 /* The part of an array that one role of one database has; or that all have. */
 typedef struct EoArrayUse
 {
@@ -31,8 +33,7 @@ typedef struct EoArrayUse
 /* Read the uses of all arrays; for each the total comes first.  Returns their number. */
 extern int	eo_array_read(EoArrayUse *uses);
 
-/* Is there room for another life of this database, or another place? */
-extern bool eo_array_has_life(Oid dboid);
-extern bool eo_array_has_place(Oid dboid);
+/* May this database have more of that array, whose entries have shares that are set aside? */
+extern bool eo_array_has_room(EoEntries array, Oid dboid);
 
 #endif							/* EO_CLUSTER_ARRAYS_H */

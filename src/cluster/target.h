@@ -82,6 +82,17 @@ eo_target_is_trusted(const EoTarget *target)
 }
 
 /*
+ * The same, by the present options of its server, too (NULL: not known): a superuser may have given
+ * it away.
+ */
+static inline bool
+eo_target_is_trusted_by(const EoTarget *target, const EoStore *store)
+{
+	return eo_target_is_trusted(target) &&
+		(store == NULL || !OidIsValid(store->server->place_tenant));
+}
+
+/*
  * The target of a store, for claims of this database.  Raises 54000 if an option of
  * the server is too long to be kept.
  */

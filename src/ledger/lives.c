@@ -100,7 +100,7 @@ make_contact(EoStore *store, const EoTarget *target, const char *doing, const ch
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("no room for the lease of this database in table \"%s\"",
 							target->table),
-					 eo_array_has_place(MyDatabaseId) ?
+					 eo_array_has_room(eo_life_place_entries(), MyDatabaseId) ?
 					 errdetail("The owner of server \"%s\" has as many tables and key prefixes in use as the servers of one role may have: half of what the others leave to this database.",
 							   store->server->name) :
 					 errdetail("This database has as many tables and key prefixes in use as one database may have: half of what the others leave."),
@@ -380,8 +380,7 @@ lose(const EoPlace *place, const EoAnswer *answer)
 		eo_hex_put_uuid(heir, why + strlen(why));
 	}
 	/* A server that a superuser has made a tenant's costs no life any more. */
-	if (!eo_bar_lose(place, eo_target_is_trusted(&place->target) &&
-					 !OidIsValid(answer->store->server->place_tenant), why))
+	if (!eo_bar_lose(place, eo_target_is_trusted_by(&place->target, answer->store), why))
 		return;
 	ereport(LOG,
 			(errmsg("exactonce: the life of this database in table \"%s\" is not its own any more, and is barred there",

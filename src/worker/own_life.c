@@ -190,7 +190,7 @@ mint(void)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not mint a life: no random numbers")));
 	/* A life without room would leave a row each time. */
-	if (!eo_array_has_life(MyDatabaseId))
+	if (!eo_array_has_room(eo_life_entries(), MyDatabaseId))
 		raise_no_room();
 	if (!eo_lock_limit_run(EO_LOCKS_LIVES, insert_life, &minting))
 		return false;

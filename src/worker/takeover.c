@@ -252,14 +252,11 @@ lasts_too_long(const EoPlace *place)
 		eo_guc_hurried_us(FORGET_US);
 }
 
-/* Is it a place of a superuser still?  Its server may have come to be a tenant's since. */
+/* Is it a place of a superuser still? */
 static bool
 is_trusted(const EoTarget *target)
 {
-	const EoWorkerTarget *t = eo_write_target_of(target);
-
-	return eo_target_is_trusted(target) &&
-		(t->store == NULL || !OidIsValid(t->store->server->place_tenant));
+	return eo_target_is_trusted_by(target, eo_write_target_of(target)->store);
 }
 
 /* The life has no places in shared memory any more. */
