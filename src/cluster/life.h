@@ -110,6 +110,10 @@ extern void eo_life_end_turn(EoPlaceRef ref);
 extern void eo_life_confirmed(EoPlaceRef ref, int64 beat, int64 sent_us,
 							  const EoTarget *target);
 
+/* The arrays of lives and places, for entries.h.  Whoever looks into them must hold the lock. */
+extern EoEntries eo_life_entries(void);
+extern EoEntries eo_life_place_entries(void);
+
 /* This life seals and finishes nothing any more; the worker mints another. */
 extern void eo_life_give_up(Oid dboid, const uint8 *id);
 
@@ -149,8 +153,6 @@ extern void eo_life_reopen(const uint8 *id);
 
 /* ---- for the files of src/cluster; the caller must hold the lock ---- */
 
-extern EoEntries eo_life_entries(void);
-extern EoEntries eo_life_place_entries(void);
 extern bool eo_life_place_is_current_locked(EoPlaceRef ref);
 extern void eo_life_give_up_locked(Oid dboid, const uint8 *id);
 

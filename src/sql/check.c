@@ -90,24 +90,16 @@ typedef struct Subject
 	EoTableDescription table;	/* if NEEDS_DESCRIPTION is met */
 } Subject;
 
-static void
-set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
-{
-	row->finding = finding;
-	row->detail = detail;
-	row->advice = advice;
-}
-
 /* ----- this PostgreSQL server ----- */
 
 static void
 check_enabled(EoCheckRow *row)
 {
 	if (eo_guc_enabled)
-		set_finding(row, EO_FINDING_OK, "on", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "on", NULL);
 	else
-		set_finding(row, EO_FINDING_WARNING, psprintf("exactonce.enabled is off %s", eo_guc_enabled_by()),
-					"Calls that claim keys, complete them at once or touch actions fail. A superuser switches it on.");
+		eo_check_row_set(row, EO_FINDING_WARNING, psprintf("exactonce.enabled is off %s", eo_guc_enabled_by()),
+						 "Calls that claim keys, complete them at once or touch actions fail. A superuser switches it on.");
 }
 
 /*
@@ -120,15 +112,15 @@ check_version(EoCheckRow *row)
 	const char *installed = eo_update_installed_version();
 
 	if (installed == NULL)
-		set_finding(row, EO_FINDING_WARNING,
-					"the server runs version " EO_VERSION ", and the extension is not installed on this machine any more",
-					"The server will not start again with exactonce in shared_preload_libraries. Install the package, or take the name out.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 "the server runs version " EO_VERSION ", and the extension is not installed on this machine any more",
+						 "The server will not start again with exactonce in shared_preload_libraries. Install the package, or take the name out.");
 	else if (strcmp(installed, EO_VERSION) != 0)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("the server runs version %s, and version %s is installed", EO_VERSION, installed),
-					"Restart the server, and then ALTER EXTENSION exactonce UPDATE in each database.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("the server runs version %s, and version %s is installed", EO_VERSION, installed),
+						 "Restart the server, and then ALTER EXTENSION exactonce UPDATE in each database.");
 	else
-		set_finding(row, EO_FINDING_OK, EO_VERSION, NULL);
+		eo_check_row_set(row, EO_FINDING_OK, EO_VERSION, NULL);
 }
 
 static void
@@ -143,17 +135,17 @@ check_durability(EoCheckRow *row)
 	!eo_durability_standbys_have(hold.lsn, &confirmed);
 
 	if (waits)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("%s; completions wait since %s for the standbys of synchronous_standby_names, which have confirmed %X/%X of %X/%X",
-							 on_disk, timestamptz_to_str(hold.since), LSN_FORMAT_ARGS(confirmed),
-							 LSN_FORMAT_ARGS(hold.lsn)),
-					"See pg_stat_replication. The keys stay COMMITTING for others until the standbys are back, or synchronous_standby_names does without them.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("%s; completions wait since %s for the standbys of synchronous_standby_names, which have confirmed %X/%X of %X/%X",
+								  on_disk, timestamptz_to_str(hold.since),
+								  LSN_FORMAT_ARGS(confirmed), LSN_FORMAT_ARGS(hold.lsn)),
+						 "See pg_stat_replication. The keys stay COMMITTING for others until the standbys are back, or synchronous_standby_names does without them.");
 	else
-		set_finding(row, disk ? EO_FINDING_OK : EO_FINDING_WARNING,
-					eo_durability_names_standbys() ?
-					psprintf("%s; no completion waits for the standbys of synchronous_standby_names", on_disk) :
-					on_disk,
-					disk ? NULL : "After a crash of the machine commits may be gone whose keys are completed. Switch it on.");
+		eo_check_row_set(row, disk ? EO_FINDING_OK : EO_FINDING_WARNING,
+						 eo_durability_names_standbys() ?
+						 psprintf("%s; no completion waits for the standbys of synchronous_standby_names", on_disk) :
+						 on_disk,
+						 disk ? NULL : "After a crash of the machine commits may be gone whose keys are completed. Switch it on.");
 }
 
 /* The slots that must confirm a commit before its keys are marked COMPLETED. */
@@ -171,25 +163,25 @@ check_slots(EoCheckRow *row)
 	 */
 	if (!eo_durability_names_slots() || RecoveryInProgress())
 	{
-		set_finding(row, EO_FINDING_OK,
-					RecoveryInProgress() ? "a standby asks for none" : "none are named", NULL);
+		eo_check_row_set(row, EO_FINDING_OK,
+						 RecoveryInProgress() ? "a standby asks for none" : "none are named", NULL);
 		return;
 	}
 	initStringInfo(&facts);
 	standing = eo_durability_slots(hold.lsn, &facts);
 	if (standing == EO_STANDING_CONFIRMED || (standing == EO_STANDING_BEHIND && !held))
 	{
-		set_finding(row, EO_FINDING_OK, "no completion waits for those that are named", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "no completion waits for those that are named", NULL);
 		return;
 	}
 	if (held)
 		appendStringInfo(&facts, "; completions wait since %s", timestamptz_to_str(hold.since));
 	if (standing == EO_STANDING_BEHIND)
-		set_finding(row, EO_FINDING_WARNING, facts.data,
-					"See pg_replication_slots. The keys stay COMMITTING for others until the standby of the slot has flushed so much.");
+		eo_check_row_set(row, EO_FINDING_WARNING, facts.data,
+						 "See pg_replication_slots. The keys stay COMMITTING for others until the standby of the slot has flushed so much.");
 	else
-		set_finding(row, EO_FINDING_FAILURE, facts.data,
-					"No key can be marked COMPLETED. Make a physical slot of that name for the standby, or take it out of exactonce.synchronized_standby_slots (PostgreSQL's synchronized_standby_slots if that is empty).");
+		eo_check_row_set(row, EO_FINDING_FAILURE, facts.data,
+						 "No key can be marked COMPLETED. Make a physical slot of that name for the standby, or take it out of exactonce.synchronized_standby_slots (PostgreSQL's synchronized_standby_slots if that is empty).");
 }
 
 /*
@@ -208,9 +200,9 @@ check_tables(Subject *s, EoCheckRow *row)
 	s->met[NEEDS_TABLES] = wrong == NULL;
 	(void) eo_database_info(MyDatabaseId, &db);
 	if (wrong != NULL && !OidIsValid(locked))
-		set_finding(row, EO_FINDING_FAILURE, wrong, advice);
+		eo_check_row_set(row, EO_FINDING_FAILURE, wrong, advice);
 	else if (wrong == NULL && db.waits_since == 0)
-		set_finding(row, EO_FINDING_OK, "as the extension made them", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "as the extension made them", NULL);
 	else
 	{
 		if (db.waits_since != 0)
@@ -218,9 +210,9 @@ check_tables(Subject *s, EoCheckRow *row)
 							 eo_lock_limit_name(db.waits_for), timestamptz_to_str(db.waits_since));
 		initStringInfo(&facts);
 		eo_lock_limit_tell(db.waits_since != 0 ? db.waits_for : locked, &facts);
-		set_finding(row, EO_FINDING_FAILURE,
-					facts.len > 0 ? psprintf("%s: %s", wrong, facts.data) : wrong,
-					"Leases are extended meanwhile; keys are not finished and not given back. See pg_locks and pg_stat_activity, and end whoever should not have the lock.");
+		eo_check_row_set(row, EO_FINDING_FAILURE,
+						 facts.len > 0 ? psprintf("%s: %s", wrong, facts.data) : wrong,
+						 "Leases are extended meanwhile; keys are not finished and not given back. See pg_locks and pg_stat_activity, and end whoever should not have the lock.");
 	}
 }
 
@@ -230,12 +222,12 @@ check_worker(EoCheckRow *row)
 	EoDatabaseInfo db;
 
 	if (!eo_database_info(MyDatabaseId, &db))
-		set_finding(row, EO_FINDING_OK, "not started yet; the first claim starts it", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "not started yet; the first claim starts it", NULL);
 	else if (db.ready)
-		set_finding(row, EO_FINDING_OK, "at work", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "at work", NULL);
 	else
-		set_finding(row, EO_FINDING_WARNING, "not started yet",
-					"The first claim starts it; it needs a free background worker, see max_worker_processes.");
+		eo_check_row_set(row, EO_FINDING_WARNING, "not started yet",
+						 "The first claim starts it; it needs a free background worker, see max_worker_processes.");
 }
 
 static void
@@ -244,7 +236,7 @@ check_claims(EoCheckRow *row)
 	const char *advice;
 	const char *detail = eo_slot_room_report(&advice);
 
-	set_finding(row, advice != NULL ? EO_FINDING_WARNING : EO_FINDING_OK, detail, advice);
+	eo_check_row_set(row, advice != NULL ? EO_FINDING_WARNING : EO_FINDING_OK, detail, advice);
 }
 
 static void
@@ -257,10 +249,10 @@ check_doubt(EoCheckRow *row)
 	while (eo_slot_view_walk(&cursor, &view))
 		doubts += view.info.state == EO_SLOT_IN_DOUBT && view.target.dboid == MyDatabaseId;
 	if (doubts == 0)
-		set_finding(row, EO_FINDING_OK, "nothing", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "nothing", NULL);
 	else
-		set_finding(row, EO_FINDING_FAILURE, psprintf("%d keys", doubts),
-					"See exactonce_in_doubt, find out whether their work was done, and say so with idem_resolve().");
+		eo_check_row_set(row, EO_FINDING_FAILURE, psprintf("%d keys", doubts),
+						 "See exactonce_in_doubt, find out whether their work was done, and say so with idem_resolve().");
 }
 
 /* Keys that nobody can have before COMMIT PREPARED or ROLLBACK PREPARED. */
@@ -273,16 +265,16 @@ check_prepared(EoCheckRow *row)
 	eo_prepared_count(&count);
 	if (count.transactions == 0)
 	{
-		set_finding(row, EO_FINDING_OK, "none", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "none", NULL);
 		return;
 	}
 	found = psprintf("%d transactions with %d keys, the oldest since %s", count.transactions,
 					 count.claims, timestamptz_to_str(count.oldest));
 	if (GetCurrentTimestamp() - count.oldest < PREPARED_WARN_S * USECS_PER_SEC)
-		set_finding(row, EO_FINDING_OK, found, NULL);
+		eo_check_row_set(row, EO_FINDING_OK, found, NULL);
 	else
-		set_finding(row, EO_FINDING_WARNING, found,
-					"See exactonce_claims. If the transaction manager has forgotten them, end them with COMMIT PREPARED or ROLLBACK PREPARED: until then their keys are in progress for everybody, and VACUUM is held back.");
+		eo_check_row_set(row, EO_FINDING_WARNING, found,
+						 "See exactonce_claims. If the transaction manager has forgotten them, end them with COMMIT PREPARED or ROLLBACK PREPARED: until then their keys are in progress for everybody, and VACUUM is held back.");
 }
 
 static void
@@ -306,7 +298,7 @@ check_ready(EoCheckRow *row)
 
 	if (RecoveryInProgress())
 	{
-		set_finding(row, EO_FINDING_OK, "a standby has nothing of its own", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "a standby has nothing of its own", NULL);
 		return;
 	}
 	initStringInfo(&left);
@@ -323,13 +315,13 @@ check_ready(EoCheckRow *row)
 	if (eo_life_current(MyDatabaseId, &life))
 		appendStringInfo(&left, "%sthe open life", left.len > 0 ? ", " : "");
 	if (left.len > 0)
-		set_finding(row, EO_FINDING_OK, psprintf("not yet; what is left: %s", left.data),
-					"Before pg_upgrade, a switchover or DROP DATABASE: end prepared transactions, take over the lives that wait, and call idem_drain() until it returns 0.");
+		eo_check_row_set(row, EO_FINDING_OK, psprintf("not yet; what is left: %s", left.data),
+						 "Before pg_upgrade, a switchover or DROP DATABASE: end prepared transactions, take over the lives that wait, and call idem_drain() until it returns 0.");
 	else if (!eo_database_is_drained(MyDatabaseId))
-		set_finding(row, EO_FINDING_OK, "not yet: nothing is left, and new claims are allowed",
-					"Before pg_upgrade, a switchover or DROP DATABASE: call idem_drain().");
+		eo_check_row_set(row, EO_FINDING_OK, "not yet: nothing is left, and new claims are allowed",
+						 "Before pg_upgrade, a switchover or DROP DATABASE: call idem_drain().");
 	else
-		set_finding(row, EO_FINDING_OK, "yes: nothing is left, and new claims are barred", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "yes: nothing is left, and new claims are barred", NULL);
 }
 
 /*
@@ -375,17 +367,17 @@ check_rights(EoCheckRow *row)
 	char	   *readers = members_of(ROLE_PG_READ_ALL_DATA);
 
 	if (writers != NULL)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("the internal tables can be written by members of pg_write_all_data: %s",
-							 writers),
-					"They can decide which keys are completed. Take the membership away, or trust them as superusers.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("the internal tables can be written by members of pg_write_all_data: %s",
+								  writers),
+						 "They can decide which keys are completed. Take the membership away, or trust them as superusers.");
 	else if (readers != NULL)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("the internal tables can be read by members of pg_read_all_data: %s",
-							 readers),
-					"They see the keys and tokens of completions that are not finished. Take the membership away, or trust them with these.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("the internal tables can be read by members of pg_read_all_data: %s",
+								  readers),
+						 "They see the keys and tokens of completions that are not finished. Take the membership away, or trust them with these.");
 	else
-		set_finding(row, EO_FINDING_OK, "only superusers reach the internal tables", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "only superusers reach the internal tables", NULL);
 }
 
 /* ----- the foreign server ----- */
@@ -395,9 +387,9 @@ check_server(Subject *s, EoCheckRow *row)
 {
 	EoServer   *server = s->store->server;
 
-	set_finding(row, EO_FINDING_OK,
-				psprintf("%s region %s, table %s, layout %s", server->url, server->region,
-						 server->table, s->store->layout->name), NULL);
+	eo_check_row_set(row, EO_FINDING_OK,
+					 psprintf("%s region %s, table %s, layout %s", server->url, server->region,
+							  server->table, s->store->layout->name), NULL);
 }
 
 /* The account and the role or user that the credentials belong to, or why not known. */
@@ -442,17 +434,17 @@ check_chain(Subject *s, EoCheckRow *row)
 	if (report.why[0] != '\0')
 		appendStringInfo(&detail, "; %s", report.why);
 	if (!report.has_identity)
-		set_finding(row, EO_FINDING_FAILURE,
-					report.failing_since == 0 ? detail.data :
-					psprintf("%s; since %s", detail.data, timestamptz_to_str(report.failing_since)),
-					"docs/aws.md says what each source needs. Correct it; it is asked again at the next call.");
+		eo_check_row_set(row, EO_FINDING_FAILURE,
+						 report.failing_since == 0 ? detail.data :
+						 psprintf("%s; since %s", detail.data, timestamptz_to_str(report.failing_since)),
+						 "docs/aws.md says what each source needs. Correct it; it is asked again at the next call.");
 	else if (report.failure[0] != '\0')
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("%s; since %s they could not be renewed: %s", detail.data,
-							 timestamptz_to_str(report.failing_since), report.failure),
-					"The old ones are used until they expire. docs/aws.md says what each source needs.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("%s; since %s they could not be renewed: %s", detail.data,
+								  timestamptz_to_str(report.failing_since), report.failure),
+						 "The old ones are used until they expire. docs/aws.md says what each source needs.");
 	else
-		set_finding(row, EO_FINDING_OK, detail.data, NULL);
+		eo_check_row_set(row, EO_FINDING_OK, detail.data, NULL);
 }
 
 static void
@@ -469,10 +461,10 @@ check_credentials(Subject *s, EoCheckRow *row)
 		initStringInfo(&detail);
 		appendStringInfo(&detail, "from the %s", s->store->credentials_from);
 		append_caller(s, &detail);
-		set_finding(row, EO_FINDING_OK, detail.data, NULL);
+		eo_check_row_set(row, EO_FINDING_OK, detail.data, NULL);
 	}
 	else
-		set_finding(row, EO_FINDING_FAILURE, "there are none", eo_error_advice(&error));
+		eo_check_row_set(row, EO_FINDING_FAILURE, "there are none", eo_error_advice(&error));
 }
 
 /* Are calls refused because the service did not answer?  As it was before these checks. */
@@ -482,14 +474,14 @@ check_circuit(Subject *s, EoCheckRow *row)
 	EoCircuitReport report;
 
 	if (!eo_circuit_look(&s->store->client, &report) || !report.open)
-		set_finding(row, EO_FINDING_OK, "closed", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "closed", NULL);
 	else
-		set_finding(row, EO_FINDING_FAILURE,
-					psprintf("open since %s; nothing was answered since %s%s%s",
-							 pstrdup(timestamptz_to_str(report.opened_at)),
-							 pstrdup(timestamptz_to_str(report.silent_since)),
-							 report.why[0] != '\0' ? "; last error: " : "", report.why),
-					"Calls are refused until the endpoint answers, which is asked once a second. The checks below ask it now.");
+		eo_check_row_set(row, EO_FINDING_FAILURE,
+						 psprintf("open since %s; nothing was answered since %s%s%s",
+								  pstrdup(timestamptz_to_str(report.opened_at)),
+								  pstrdup(timestamptz_to_str(report.silent_since)),
+								  report.why[0] != '\0' ? "; last error: " : "", report.why),
+						 "Calls are refused until the endpoint answers, which is asked once a second. The checks below ask it now.");
 }
 
 /* ----- the DynamoDB table ----- */
@@ -505,27 +497,27 @@ check_table(Subject *s, EoCheckRow *row)
 		if (s->table.active)
 			eo_check_lives_first_use(row, s->met[NEEDS_TABLES] ? s->table.items : 0);
 		else
-			set_finding(row, EO_FINDING_WARNING, "not active", "It is being made, changed or deleted.");
+			eo_check_row_set(row, EO_FINDING_WARNING, "not active", "It is being made, changed or deleted.");
 	}
 	else if (error.status == EO_DENIED)
 	{
 		/* A policy may allow the use of the records without the description. */
 		s->met[NEEDS_TABLE] = true;
-		set_finding(row, EO_FINDING_WARNING, eo_error_facts(&error),
-					"Allow dynamodb:DescribeTable and dynamodb:DescribeTimeToLive for these checks.");
+		eo_check_row_set(row, EO_FINDING_WARNING, eo_error_facts(&error),
+						 "Allow dynamodb:DescribeTable and dynamodb:DescribeTimeToLive for these checks.");
 	}
 	else
-		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_advice(&error));
+		eo_check_row_set(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_advice(&error));
 }
 
 static void
 check_key(Subject *s, EoCheckRow *row)
 {
 	if (s->table.key_fits)
-		set_finding(row, EO_FINDING_OK, s->table.key, NULL);
+		eo_check_row_set(row, EO_FINDING_OK, s->table.key, NULL);
 	else
-		set_finding(row, EO_FINDING_FAILURE, s->table.key,
-					psprintf("Needed is %s.", eo_table_key_needed(s->store)));
+		eo_check_row_set(row, EO_FINDING_FAILURE, s->table.key,
+						 psprintf("Needed is %s.", eo_table_key_needed(s->store)));
 }
 
 static void
@@ -536,20 +528,20 @@ check_ttl(Subject *s, EoCheckRow *row)
 	EoError		error;
 
 	if (s->table.strongly_consistent)
-		set_finding(row, EO_FINDING_OK, "there is none with strong consistency; idem_sweep() takes its place", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "there is none with strong consistency; idem_sweep() takes its place", NULL);
 	else if (!eo_table_describe_ttl(s->store, &ttl, &error))
-		set_finding(row, EO_FINDING_WARNING, eo_error_facts(&error),
-					strcmp(error.code, "UnknownOperationException") == 0 ?
-					"This engine has none. Call idem_sweep() once a day." :
-					"Allow dynamodb:DescribeTimeToLive for this check.");
+		eo_check_row_set(row, EO_FINDING_WARNING, eo_error_facts(&error),
+						 strcmp(error.code, "UnknownOperationException") == 0 ?
+						 "This engine has none. Call idem_sweep() once a day." :
+						 "Allow dynamodb:DescribeTimeToLive for this check.");
 	else if (!ttl.on)
-		set_finding(row, EO_FINDING_WARNING, "off",
-					psprintf("Old records are never removed. Switch it on for attribute \"%s\"; idem_create_table() does.", name));
+		eo_check_row_set(row, EO_FINDING_WARNING, "off",
+						 psprintf("Old records are never removed. Switch it on for attribute \"%s\"; idem_create_table() does.", name));
 	else if (!ttl.fits)
-		set_finding(row, EO_FINDING_FAILURE, "on, for another attribute",
-					psprintf("It may remove records that are in use. It must be on attribute \"%s\".", name));
+		eo_check_row_set(row, EO_FINDING_FAILURE, "on, for another attribute",
+						 psprintf("It may remove records that are in use. It must be on attribute \"%s\".", name));
 	else
-		set_finding(row, EO_FINDING_OK, psprintf("on, attribute %s", name), NULL);
+		eo_check_row_set(row, EO_FINDING_OK, psprintf("on, attribute %s", name), NULL);
 }
 
 /*
@@ -563,18 +555,19 @@ check_records(Subject *s, EoCheckRow *row)
 	EoError		error;
 
 	if (s->store->layout->is_native)
-		set_finding(row, EO_FINDING_OK, "layout native", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "layout native", NULL);
 	else if (!eo_table_sample(s->store, &sample, &error))
-		set_finding(row, EO_FINDING_WARNING, eo_error_facts(&error),
-					"Allow dynamodb:Scan for this check.");
+		eo_check_row_set(row, EO_FINDING_WARNING, eo_error_facts(&error),
+						 "Allow dynamodb:Scan for this check.");
 	else if (sample.odd > 0)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("%d of %d that were looked at are no records of the layout %s: in the first %s",
-							 sample.odd, sample.records, s->store->layout->name, sample.why),
-					"Another program may use the table for other items. Else correct the options of the layout; see docs/interop.md.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("%d of %d that were looked at are no records of the layout %s: in the first %s",
+								  sample.odd, sample.records, s->store->layout->name, sample.why),
+						 "Another program may use the table for other items. Else correct the options of the layout; see docs/interop.md.");
 	else
-		set_finding(row, EO_FINDING_OK, psprintf("layout %s, %d looked at",
-												 s->store->layout->name, sample.records), NULL);
+		eo_check_row_set(row, EO_FINDING_OK,
+						 psprintf("layout %s, %d looked at", s->store->layout->name, sample.records),
+						 NULL);
 }
 
 /*
@@ -586,13 +579,13 @@ static void
 check_regions(Subject *s, EoCheckRow *row)
 {
 	if (s->table.replicas == 0)
-		set_finding(row, EO_FINDING_OK, "one region", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "one region", NULL);
 	else if (s->table.strongly_consistent)
-		set_finding(row, EO_FINDING_OK, "global table, strongly consistent; idem_transact, writes and idem_mirror are refused", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "global table, strongly consistent; idem_transact, writes and idem_mirror are refused", NULL);
 	else
-		set_finding(row, EO_FINDING_FAILURE,
-					psprintf("global table with %zu replicas, eventually consistent", s->table.replicas),
-					"Two regions can each win the same key. Use a table of one region, or one with multi-region strong consistency.");
+		eo_check_row_set(row, EO_FINDING_FAILURE,
+						 psprintf("global table with %zu replicas, eventually consistent", s->table.replicas),
+						 "Two regions can each win the same key. Use a table of one region, or one with multi-region strong consistency.");
 }
 
 /*
@@ -610,12 +603,12 @@ check_round_trip(Subject *s, EoCheckRow *row)
 	eo_store_new_token(token);
 	answer = eo_store_record_write(store, eo_store_pk(store, token), EO_PROBE, &w);
 	if (answer->outcome == EO_NOT_APPLIED)
-		set_finding(row, EO_FINDING_OK,
-					psprintf("conditional write refused as it should be, %.1f ms",
-							 answer->call.elapsed_us / 1000.0), NULL);
+		eo_check_row_set(row, EO_FINDING_OK,
+						 psprintf("conditional write refused as it should be, %.1f ms",
+								  answer->call.elapsed_us / 1000.0), NULL);
 	else
-		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&answer->error),
-					eo_error_advice(&answer->error));
+		eo_check_row_set(row, EO_FINDING_FAILURE, eo_error_facts(&answer->error),
+						 eo_error_advice(&answer->error));
 	eo_answer_free(answer);
 }
 
@@ -630,19 +623,19 @@ check_clock(Subject *s, EoCheckRow *row)
 
 	if (!eo_clock_sync_make(s->store, 0, &error))
 	{
-		set_finding(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_advice(&error));
+		eo_check_row_set(row, EO_FINDING_FAILURE, eo_error_facts(&error), eo_error_advice(&error));
 		return;
 	}
 	ahead_s = eo_client_seconds_ahead(clock->has_candidate ? clock->candidate_us :
 									  clock->offset_us);
 	distance_s = ahead_s < 0 ? -ahead_s : ahead_s;
 	if (distance_s < CLOCK_WARN_S)
-		set_finding(row, EO_FINDING_OK, "within 2 s of the service's", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "within 2 s of the service's", NULL);
 	else
-		set_finding(row, distance_s < CLOCK_FAIL_S ? EO_FINDING_WARNING : EO_FINDING_FAILURE,
-					psprintf("%.1f s %s the service's", distance_s,
-							 ahead_s > 0 ? "behind" : "ahead of"),
-					"Synchronize the database server's clock. Leases are judged by the service's clock meanwhile.");
+		eo_check_row_set(row, distance_s < CLOCK_FAIL_S ? EO_FINDING_WARNING : EO_FINDING_FAILURE,
+						 psprintf("%.1f s %s the service's", distance_s,
+								  ahead_s > 0 ? "behind" : "ahead of"),
+						 "Synchronize the database server's clock. Leases are judged by the service's clock meanwhile.");
 }
 
 /* ----- all of them ----- */
@@ -693,9 +686,9 @@ check_all(Subject *s, EoCheckRow *rows)
 		else if (s->met[checks[i].need])
 			checks[i].there(s, &rows[i]);
 		else if (s->store == NULL && checks[i].need >= NEEDS_SERVER)
-			set_finding(&rows[i], EO_FINDING_SKIPPED, "not checked", "This needs USAGE on the server.");
+			eo_check_row_set(&rows[i], EO_FINDING_SKIPPED, "not checked", "This needs USAGE on the server.");
 		else
-			set_finding(&rows[i], EO_FINDING_WARNING, "not checked", "Mend the failure above first.");
+			eo_check_row_set(&rows[i], EO_FINDING_WARNING, "not checked", "Mend the failure above first.");
 	}
 }
 
@@ -751,9 +744,9 @@ eo_idem_check_body(PG_FUNCTION_ARGS)
 	if (!eo_preconditions_preloaded)
 	{
 		rows[0].check = "library";
-		set_finding(&rows[0], EO_FINDING_FAILURE,
-					"exactonce is not in shared_preload_libraries of the running server",
-					"Add it there, after what the setting has already, and restart the server.");
+		eo_check_row_set(&rows[0], EO_FINDING_FAILURE,
+						 "exactonce is not in shared_preload_libraries of the running server",
+						 "Add it there, after what the setting has already, and restart the server.");
 		put_rows(rsinfo, rows, 1);
 		return (Datum) 0;
 	}

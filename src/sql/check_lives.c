@@ -19,14 +19,6 @@ static int	count_extended(void);
 static int	count_barred(void);
 static bool has_home(void);
 
-static void
-set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
-{
-	row->finding = finding;
-	row->detail = detail;
-	row->advice = advice;
-}
-
 void
 eo_check_lives(EoCheckRow *row)
 {
@@ -35,23 +27,23 @@ eo_check_lives(EoCheckRow *row)
 	int			barred = count_barred();
 
 	if (extended > 0)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("%d lives of this data are extended by another server", extended),
-					"See exactonce_lives. If this is a copy, give its servers another table. If this is the new primary, stop the old one.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("%d lives of this data are extended by another server", extended),
+						 "See exactonce_lives. If this is a copy, give its servers another table. If this is the new primary, stop the old one.");
 	else if (waiting > 0)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("%d lives wait for idem_take_over()", waiting),
-					"See exactonce_lives. Make sure that their servers are gone for good, then call idem_take_over(life).");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("%d lives wait for idem_take_over()", waiting),
+						 "See exactonce_lives. Make sure that their servers are gone for good, then call idem_take_over(life).");
 	else if (barred > 0)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("the life is barred in %d tables of tenants", barred),
-					"See exactonce_lives. Find out who writes the ORIGIN items there; idem_lift(server) has the tables used again.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("the life is barred in %d tables of tenants", barred),
+						 "See exactonce_lives. Find out who writes the ORIGIN items there; idem_lift(server) has the tables used again.");
 	else if (!has_home())
-		set_finding(row, EO_FINDING_WARNING,
-					"every server is a tenant's, so no table is the home of a life",
-					"A failover may leave tables with the old primary. Have a superuser own one server, without home 'false'.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 "every server is a tenant's, so no table is the home of a life",
+						 "A failover may leave tables with the old primary. Have a superuser own one server, without home 'false'.");
 	else
-		set_finding(row, EO_FINDING_OK, "none waits for an operator", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "none waits for an operator", NULL);
 }
 
 /*
@@ -124,9 +116,9 @@ eo_check_lives_first_use(EoCheckRow *row, int64 items)
 	for (int i = 0; i < history.n + history.nearlier; i++)
 		used |= history.rows[i].beat > 0;
 	if (items > 0 && !used)
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("active, with about " INT64_FORMAT " items, and this database has never used a key", items),
-					"If this database was restored from a dump, its servers lead to the table of the original: give them another one before anything runs. If it is to share the table, this goes with its first key.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("active, with about " INT64_FORMAT " items, and this database has never used a key", items),
+						 "If this database was restored from a dump, its servers lead to the table of the original: give them another one before anything runs. If it is to share the table, this goes with its first key.");
 	else
-		set_finding(row, EO_FINDING_OK, "active", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "active", NULL);
 }

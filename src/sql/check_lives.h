@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "sql/check_outbox.h"
+#include "sql/check_row.h"
 
 /*
  * Lives that wait for an operator or are barred in a tenant's table, or that another server

@@ -19,14 +19,6 @@
 /* A completion that waits this long is worth a warning. */
 #define PENDING_WARN_S 10
 
-static void
-set_finding(EoCheckRow *row, EoFinding finding, const char *detail, const char *advice)
-{
-	row->finding = finding;
-	row->detail = detail;
-	row->advice = advice;
-}
-
 /* The rows of the outbox, counted. */
 static struct
 {
@@ -73,20 +65,20 @@ eo_check_outbox_pending(EoCheckRow *row)
 						   psprintf(", and %d of these cannot be written as it is", outbox.refused));
 	/* Ignore an old failure if no work is left. */
 	if ((outbox.rows > 0 || claims > 0) && eo_database_failure(MyDatabaseId, &error, &since))
-		set_finding(row, EO_FINDING_FAILURE,
-					psprintf("%s; the worker has failed since %s: %s", waiting,
-							 timestamptz_to_str(since), eo_error_facts(&error)),
-					eo_error_advice(&error));
+		eo_check_row_set(row, EO_FINDING_FAILURE,
+						 psprintf("%s; the worker has failed since %s: %s", waiting,
+								  timestamptz_to_str(since), eo_error_facts(&error)),
+						 eo_error_advice(&error));
 	else if (outbox.refused > 0)
-		set_finding(row, EO_FINDING_WARNING, waiting,
-					"exactonce_pending has the reasons: remove them. Writes that are not wanted any more are given up with idem_resolve(key, 'completed'), and any completion with idem_give_up(id).");
+		eo_check_row_set(row, EO_FINDING_WARNING, waiting,
+						 "exactonce_pending has the reasons: remove them. Writes that are not wanted any more are given up with idem_resolve(key, 'completed'), and any completion with idem_give_up(id).");
 	else if (age_s >= PENDING_WARN_S)
-		set_finding(row, EO_FINDING_WARNING, waiting,
-					eo_database_held(MyDatabaseId, &hold) ?
-					"They wait for the standbys: see the checks \"durability\" and \"standby slots\" above." :
-					"See exactonce_pending: it says how the worker has failed. What can never be written is given up with idem_give_up(id).");
+		eo_check_row_set(row, EO_FINDING_WARNING, waiting,
+						 eo_database_held(MyDatabaseId, &hold) ?
+						 "They wait for the standbys: see the checks \"durability\" and \"standby slots\" above." :
+						 "See exactonce_pending: it says how the worker has failed. What can never be written is given up with idem_give_up(id).");
 	else
-		set_finding(row, EO_FINDING_OK, waiting, NULL);
+		eo_check_row_set(row, EO_FINDING_OK, waiting, NULL);
 }
 
 int
@@ -99,11 +91,11 @@ void
 eo_check_outbox_orphans(EoCheckRow *row)
 {
 	if (outbox.orphans == 0)
-		set_finding(row, EO_FINDING_OK, "nothing", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "nothing", NULL);
 	else
-		set_finding(row, EO_FINDING_FAILURE,
-					psprintf("%d completions of servers that were dropped", outbox.orphans),
-					"See exactonce_pending: create the server again, or give them up with idem_give_up(id).");
+		eo_check_row_set(row, EO_FINDING_FAILURE,
+						 psprintf("%d completions of servers that were dropped", outbox.orphans),
+						 "See exactonce_pending: create the server again, or give them up with idem_give_up(id).");
 }
 
 /* Evidence that idem_give_up() has left keeps its keys from being completed again. */
@@ -114,10 +106,10 @@ eo_check_outbox_given_up(EoCheckRow *row)
 	int			n = eo_outbox_given_up(&oldest);
 
 	if (n == 0)
-		set_finding(row, EO_FINDING_OK, "nothing", NULL);
+		eo_check_row_set(row, EO_FINDING_OK, "nothing", NULL);
 	else
-		set_finding(row, EO_FINDING_WARNING,
-					psprintf("%d completions, the oldest of %s; for others their keys may be in progress for ever",
-							 n, timestamptz_to_str(oldest)),
-					"They are in exactonce_internal.outbox, WHERE given_up. idem_resolve(key, 'completed') has others see that the key is completed; idem_forget(key) makes it claimable as if it were new.");
+		eo_check_row_set(row, EO_FINDING_WARNING,
+						 psprintf("%d completions, the oldest of %s; for others their keys may be in progress for ever",
+								  n, timestamptz_to_str(oldest)),
+						 "They are in exactonce_internal.outbox, WHERE given_up. idem_resolve(key, 'completed') has others see that the key is completed; idem_forget(key) makes it claimable as if it were new.");
 }

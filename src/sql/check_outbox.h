@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * check_outbox.h
- *	  What a row of idem_check() is, and the rows about completions.
+ *	  The rows of idem_check() about completions.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,22 +10,7 @@
 
 #include "postgres.h"
 
-typedef enum EoFinding
-{
-	EO_FINDING_OK,
-	EO_FINDING_WARNING,
-	EO_FINDING_FAILURE,
-	EO_FINDING_SKIPPED
-} EoFinding;
-
-/* One row.  Texts are palloc'd or constant; advice may be NULL. */
-typedef struct EoCheckRow
-{
-	const char *check;
-	EoFinding	finding;
-	const char *detail;
-	const char *advice;
-} EoCheckRow;
+#include "sql/check_row.h"
 
 /* Fill the row.  The first one counts, for the others, too. */
 extern void eo_check_outbox_pending(EoCheckRow *row);
