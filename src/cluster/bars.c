@@ -172,20 +172,17 @@ eo_bar_lift(const EoTarget *target)
 static bool
 take(Oid dboid, Oid tenant)
 {
-	const Budget *own = find_budget(dboid, tenant, false);
-	const Budget *all = find_budget(dboid, InvalidOid, false);
-	Budget	   *paid;
+	Budget	   *own = find_budget(dboid, tenant, false);
+	Budget	   *all = find_budget(dboid, InvalidOid, false);
 
 	if ((own != NULL && own->spent >= OF_TENANT) || (all != NULL && all->spent >= OF_DATABASE))
 		return false;
-	paid = find_budget(dboid, InvalidOid, true);
-	if (paid == NULL)
+	own = find_budget(dboid, tenant, true);
+	all = own != NULL ? find_budget(dboid, InvalidOid, true) : NULL;
+	if (all == NULL)
 		return false;
-	paid->spent++;
-	paid = find_budget(dboid, tenant, true);
-	if (paid == NULL)
-		return false;
-	paid->spent++;
+	own->spent++;
+	all->spent++;
 	return true;
 }
 

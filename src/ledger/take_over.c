@@ -20,9 +20,9 @@
  */
 #include "postgres.h"
 
+#include "cluster/bars.h"
 #include "cluster/databases.h"
 #include "cluster/life.h"
-#include "cluster/bars.h"
 #include "cluster/life_watch.h"
 #include "cluster/target.h"
 #include "compat.h"

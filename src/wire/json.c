@@ -23,7 +23,6 @@
 #include <json-c/json.h>
 #include <json-c/printbuf.h>
 
-
 /* Bytes in a string that are more than themselves, or have to be escaped. */
 enum
 {

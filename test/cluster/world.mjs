@@ -4,6 +4,7 @@
 import { mkdirSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { until as waitUntil } from '../harness/util.mjs';
 import { addresses, onHost, pidsOn, run, signal, start } from './hosts.mjs';
 
 export const MEMBERS = ['orders-a', 'orders-b', 'orders-c'];
@@ -18,15 +19,7 @@ export const HURRY = 3;
 export const ipOf = (member) => addresses[member][0];
 const slotOf = (member) => member.replaceAll('-', '_');
 
-export async function until(what, probe, seconds = 120, every = 200) {
-  const end = Date.now() + seconds * 1000;
-  for (;;) {
-    const answer = await probe();
-    if (answer) return answer;
-    if (Date.now() > end) throw new Error(`${what}: not after ${seconds} s`);
-    await pause(every);
-  }
-}
+export const until = (what, probe, seconds = 120, every = 200) => waitUntil(what, probe, { seconds, every });
 
 export class World {
   #watching = true;
