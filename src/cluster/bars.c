@@ -53,6 +53,7 @@ const EoMemory eo_bar_memory = {
 static bool is_barred(const EoTarget *target, const uint8 *life);
 static EoPlace *find_place(const EoTarget *target, const uint8 *life);
 static bool take(Oid dboid, Oid tenant);
+static void forget_budget(Oid dboid, Oid tenant);
 static Budget *find_budget(Oid dboid, Oid tenant, bool make);
 
 /* ----- places ----- */
@@ -152,19 +153,24 @@ bool
 eo_bar_lift(const EoTarget *target)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	EoPlace    *p = find_place(target, NULL);
-	bool		lifts = p != NULL && p->barred_at != 0;
+	uint32		cursor = 0;
+	bool		current;
+	const EoPlace *barred = NULL;
+	const EoPlace *p;
 
-	for (int i = 0; i < MAX_BUDGETS; i++)
+	forget_budget(target->dboid, InvalidOid);
+	forget_budget(target->dboid, target->tenant);
+	while ((p = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
 	{
-		Budget	   *b = &shared->budgets[i];
-
-		if (b->dboid == target->dboid && (b->tenant == target->tenant || !OidIsValid(b->tenant)))
-			b->dboid = InvalidOid;
+		if (!current || p->barred_at == 0 ||
+			(p->target.serverid != target->serverid && !eo_target_same_place(&p->target, target)))
+			continue;
+		forget_budget(target->dboid, p->target.tenant);
+		barred = p;
 	}
-	if (lifts)
-		eo_life_give_up_locked(target->dboid, p->life);
-	return lifts;
+	if (barred != NULL)
+		eo_life_give_up_locked(target->dboid, barred->life);
+	return barred != NULL;
 }
 
 /* ----- budgets ----- */
@@ -184,6 +190,15 @@ take(Oid dboid, Oid tenant)
 	own->spent++;
 	all->spent++;
 	return true;
+}
+
+static void
+forget_budget(Oid dboid, Oid tenant)
+{
+	Budget	   *b = find_budget(dboid, tenant, false);
+
+	if (b != NULL)
+		b->dboid = InvalidOid;
 }
 
 /*

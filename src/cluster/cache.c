@@ -20,7 +20,9 @@
  * The memory is divided into parts, by digest.  A part has a lock, a hash table of
  * its entries, and chunks for their results; nothing moves between parts.  If there is
  * no room, the hand of a clock goes round the entries: one that was used since the hand
- * was there stays for another round, else it makes room.
+ * was there stays for another round, else it makes room.  It passes the entries of roles that
+ * take less than the newcomer's role does, so that no role drives the keys of another one out by
+ * having many.
  *
  * This is ordinary shared memory.  It is empty after each start of the server, and a
  * standby, which answers no calls, has nothing in it when it is promoted.
@@ -31,6 +33,8 @@
 
 #include "cluster/cache.h"
 #include "cluster/target.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
 #include "port/atomics.h"
 #include "records/origin.h"
 #include "server/guc.h"
@@ -47,6 +51,9 @@
 #define CHUNK_LEN 252
 #define CHUNKS_PER_ENTRY 3
 
+/* Roles are told apart by so many values of a hash. */
+#define SHARES 64
+
 #define NONE UINT32_MAX
 
 typedef struct Chunk
@@ -61,6 +68,7 @@ typedef struct Entry
 								 * free one */
 	bool		used;
 	bool		has_result;
+	uint8		share;
 	pg_atomic_uint32 touched;	/* since the hand was here */
 	uint32		result_len;
 	uint32		chunks;			/* the first one */
@@ -81,6 +89,7 @@ typedef struct Part
 	uint32		free_entries;
 	uint32		free_chunks;
 	uint32		hand;
+	uint32		taken[SHARES];	/* entries and chunks of those that are used */
 } Part;
 
 /* The parts of a part. */
@@ -100,8 +109,10 @@ static uint32 *bucket_of(const View *v, const uint8 *digest);
 static Entry *find(const View *v, const uint8 *digest);
 static bool is_valid(const EoStore *store, const Entry *e);
 static void add_entry(const View *v, const EoStore *store, const uint8 *digest, const EoRecord *r);
+static uint8 share_of(const EoServer *server);
+static uint32 size_of(const Entry *e);
 static void put_result(const View *v, Entry *e, const EoRecord *r);
-static void make_room(const View *v);
+static void make_room(const View *v, uint8 share);
 static void remove_entry(const View *v, Entry *e);
 
 /* ----- memory ----- */
@@ -303,12 +314,14 @@ static void
 add_entry(const View *v, const EoStore *store, const uint8 *digest, const EoRecord *r)
 {
 	uint32	   *bucket = bucket_of(v, digest);
+	uint8		share = share_of(store->server);
 	Entry	   *e;
 
 	if (v->part->free_entries == NONE)
-		make_room(v);
+		make_room(v, share);
 	e = &v->entries[v->part->free_entries];
 	v->part->free_entries = e->next;
+	e->share = share;
 	memcpy(e->digest, digest, EO_DIGEST_LEN);
 	memcpy(e->credentials_hash, store->credentials_hash, EO_CREDENTIALS_HASH_LEN);
 	e->seen_us = eo_clock_steady_us();
@@ -321,8 +334,23 @@ add_entry(const View *v, const EoStore *store, const uint8 *digest, const EoReco
 	strlcpy(e->origin, r->origin_text != NULL ? r->origin_text : "", sizeof(e->origin));
 	put_result(v, e, r);
 	e->used = true;
+	v->part->taken[share] += size_of(e);
 	e->next = *bucket;
 	*bucket = (uint32) (e - v->entries);
+}
+
+static uint8
+share_of(const EoServer *server)
+{
+	uint32		database = hash_bytes_uint32(MyDatabaseId);
+
+	return hash_combine(database, hash_bytes_uint32(server->userid)) % SHARES;
+}
+
+static uint32
+size_of(const Entry *e)
+{
+	return 1 + (e->result_len + CHUNK_LEN - 1) / CHUNK_LEN;
 }
 
 /* Copy the result into chunks.  There are enough in a part for the longest one. */
@@ -339,7 +367,7 @@ put_result(const View *v, Entry *e, const EoRecord *r)
 		Chunk	   *c;
 
 		while (v->part->free_chunks == NONE)
-			make_room(v);
+			make_room(v, e->share);
 		*link = v->part->free_chunks;
 		c = &v->chunks[*link];
 		v->part->free_chunks = c->next;
@@ -350,18 +378,22 @@ put_result(const View *v, Entry *e, const EoRecord *r)
 }
 
 /*
- * Remove the entry that the hand comes to next.  There is one: the caller has found that
- * entries or chunks are all in use, and has one entry at most that does not count as used.
+ * Remove the entry that the hand comes to next, of a role that takes more than this one, or of
+ * this one.  There is one: the caller has found that entries or chunks are all in use, and has one
+ * entry at most, which does not count as used.
  */
 static void
-make_room(const View *v)
+make_room(const View *v, uint8 share)
 {
+	const uint32 *taken = v->part->taken;
+
 	for (;;)
 	{
 		Entry	   *e = &v->entries[v->part->hand];
 
 		v->part->hand = (v->part->hand + 1) % entries_of_part();
-		if (e->used && pg_atomic_exchange_u32(&e->touched, 0) == 0)
+		if (e->used && (e->share == share || taken[e->share] > taken[share]) &&
+			pg_atomic_exchange_u32(&e->touched, 0) == 0)
 		{
 			remove_entry(v, e);
 			return;
@@ -376,6 +408,7 @@ remove_entry(const View *v, Entry *e)
 	uint32	   *link = bucket_of(v, e->digest);
 	uint32		self = (uint32) (e - v->entries);
 
+	v->part->taken[e->share] -= size_of(e);
 	while (*link != self)
 		link = &v->entries[*link].next;
 	*link = e->next;

@@ -51,7 +51,9 @@ static int	compare_names(const ListCell *a, const ListCell *b);
 static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
 static EoServer *load_server(ForeignServer *fs, Oid userid, bool wait);
-static Oid	tenant_of(const ForeignServer *fs);
+static Oid	usable_by(const ForeignServer *fs, Oid userid);
+static Oid	tenant_of(const ForeignServer *fs, Oid userid);
+static bool has_keys(Oid serverid, Oid userid);
 static void read_server_options(EoServer *s, List *list);
 static void read_credential_options(EoServer *s, List *list);
 static void find_region(EoServer *s, bool wait);
@@ -228,14 +230,7 @@ eo_options_load(Oid serverid, Oid userid)
 	if (fs == NULL)
 		return NULL;
 
-	/*
-	 * The keys of a transaction that has committed must be finished even if
-	 * its role was dropped or has lost USAGE: the owner finishes them then.
-	 */
-	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) ||
-		!eo_compat_has_right(ForeignServerRelationId, serverid, userid, ACL_USAGE))
-		userid = fs->owner;
-	return load_server(fs, userid, false);
+	return load_server(fs, usable_by(fs, userid), false);
 }
 
 EoServer *
@@ -266,19 +261,43 @@ eo_options_tenant(Oid serverid, Oid userid)
 	const ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
 
 	if (fs != NULL)
-		return tenant_of(fs);
+		return tenant_of(fs, usable_by(fs, userid));
 	return superuser_arg(userid) ? InvalidOid : userid;
 }
 
+/*
+ * The keys of a transaction that has committed must be finished even if its role was dropped or has
+ * lost USAGE: the owner of the server finishes them then.
+ */
 static Oid
-tenant_of(const ForeignServer *fs)
+usable_by(const ForeignServer *fs, Oid userid)
+{
+	bool		may = SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) &&
+	eo_compat_has_right(ForeignServerRelationId, fs->serverid, userid, ACL_USAGE);
+
+	return may ? userid : fs->owner;
+}
+
+/*
+ * A role that may use a server may make a user mapping of its own, which leads to the account that
+ * it likes.  PostgreSQL keeps no note of who made a mapping.  But where one mapping serves all
+ * roles, a role that has another one may be of another account.
+ */
+static Oid
+tenant_of(const ForeignServer *fs, Oid userid)
 {
 	bool		is_home = eo_option_values_find(fs->options, "home") == NULL ||
 	eo_option_values_is_true(fs->options, "home");
 
 	if (!superuser_arg(fs->owner))
 		return fs->owner;
-	return is_home ? InvalidOid : fs->serverid;
+	if (!is_home)
+		return fs->serverid;
+	if (!superuser_arg(userid) && eo_option_values_find(fs->options, "credentials") == NULL &&
+		has_keys(fs->serverid, userid) &&
+		(has_keys(fs->serverid, fs->owner) || has_keys(fs->serverid, InvalidOid)))
+		return userid;
+	return InvalidOid;
 }
 
 List *
@@ -342,7 +361,7 @@ load_server(ForeignServer *fs, Oid userid, bool wait)
 	s->name = pstrdup(fs->servername);
 	s->owned_by_superuser = superuser_arg(fs->owner);
 	s->tenant = s->owned_by_superuser ? InvalidOid : fs->owner;
-	s->place_tenant = tenant_of(fs);
+	s->place_tenant = tenant_of(fs, userid);
 	read_server_options(s, fs->options);
 	read_credential_options(s, fs->options);
 	if (s->region == NULL)
@@ -604,6 +623,27 @@ read_mapping_of(EoServer *s, Oid userid)
 				 errmsg("the user mapping for server \"%s\" has only one half of its credentials", s->name),
 				 errhint("Give both access_key_id and secret_access_key, or neither.")));
 	return s->access_key_id != NULL;
+}
+
+static bool
+has_keys(Oid serverid, Oid userid)
+{
+	HeapTuple	tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
+										ObjectIdGetDatum(serverid));
+	List	   *list = NIL;
+	bool		isnull = true;
+	bool		has;
+	Datum		datum;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	datum = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple, Anum_pg_user_mapping_umoptions, &isnull);
+	if (!isnull)
+		list = untransformRelOptions(datum);
+	has = eo_option_values_find(list, "access_key_id") != NULL;
+	wipe_values(list);
+	ReleaseSysCache(tuple);
+	return has;
 }
 
 /*

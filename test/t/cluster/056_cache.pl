@@ -150,6 +150,20 @@ foreach my $round (1, 2)
 			. "WHERE a.outcome <> 'completed' OR a.result IS DISTINCT FROM ($results)::jsonb"), '0', "each has its own result, round $round");
 }
 
+# ----- many keys of another role --------------------------------------------------------------
+
+$node->append_conf('postgresql.conf', 'exactonce.cache_entries = 160');
+$node->restart;
+my @few = map { "few-$_" } 1 .. 8;
+foreach my $key (@few)
+{
+	put_record($table, $key, %done);
+	is_asked('cached', $key, 'completed', $key);
+}
+is($sql->("SET ROLE other; SELECT count(*) FROM generate_series(1, 300) n, idem_acquire('many-' || n, server => 'cached') a WHERE a.outcome = 'completed'"),
+	'300', 'another role asks for more keys than there is room for');
+is_cached('cached', $_, 'completed||t', "$_, all the same") foreach @few;
+
 # ----- restarts -----------------------------------------------------------------------------
 
 put_record($table, 'kept', %done);

@@ -134,4 +134,44 @@ sql_of($node, "ALTER SERVER exactonce OPTIONS (ADD home 'false')");
 is(check_lives(), "warning: every server is a tenant's, so no table is the home of a life", 'a database without a home');
 is(sql_of($node, "SELECT count(*) FROM exactonce_lives WHERE key_prefix = 'his/'"), '0', 'once the role is dropped nothing remains');
 stop_without_crash($node);
+
+# ----- a user mapping of his own -----------------------------------------------------------
+
+$table = 'tap_own';
+$node = new_node('own', conf => "exactonce.test_hurry = @{[ hurry(10) ]}\n");
+my %account = (do => 'account', access_key => 'OWN', table => $table, there => 'tap_of_mallory', times => 0);
+my %keys = (mapping => "access_key_id 'OWN', secret_access_key 'secret'");
+fault(%account);
+fault(%account, key => 'ORIGIN#');
+sql_of($node, server_sql('there', table => $table, %keys));
+sql_of($node, "SELECT idem_create_table('there'); DROP SERVER there CASCADE");
+sql_of($node, "CREATE ROLE mallory LOGIN; GRANT USAGE ON FOREIGN SERVER exactonce TO mallory");
+sql_of($node, "SET SESSION AUTHORIZATION mallory; CREATE USER MAPPING FOR mallory SERVER exactonce OPTIONS ($keys{mapping})");
+
+sub claim_as_mallory
+{
+	my ($key) = @_;
+	return errors_of($node, "SET SESSION AUTHORIZATION mallory; SELECT idem_once('$key')");
+}
+
+$busy = start_script($node, "SELECT outcome FROM idem_acquire('busy', on_commit => 'session');\n" . say_in_script('busy') . halt_until('idle'));
+await_word('busy');
+foreach my $round (1 .. 6)
+{
+	is(claim_as_mallory("his $round"), '', "round $round: a role uses the server by a user mapping of his own");
+	wait_until('his key is completed', sub { status_of('tap_of_mallory', "his $round") eq 'COMPLETED' });
+	my $before = life_of($node);
+	change_life_item('tap_of_mallory', $before, state => 'retired', retired_by => sql_of($node, 'SELECT gen_random_uuid()'));
+	wait_until('what he says in his account bars the life there',
+		sub { sql_of($node, "SELECT count(*) FROM exactonce_lives WHERE life = '$before' AND state = 'barred'") eq '1' });
+	is(errors_of($node, "SELECT idem_once('ours $round')"), '', 'and nowhere else');
+	is(life_of($node), $before, 'the life goes on');
+}
+like(claim_as_mallory('one too many'), qr/55000: table "$table" of server "exactonce" is barred/, 'more than five lives a day he is not given');
+is(sql_of($node, "SELECT idem_lift('exactonce')"), 't', 'an operator lifts that without being him');
+is(claim_as_mallory('again'), '', 'he can go on');
+go_on('idle');
+finish_script($busy);
+settled($node);
+stop_without_crash($node);
 done_testing();
