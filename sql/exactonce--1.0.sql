@@ -366,7 +366,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_lift';
 COMMENT ON FUNCTION @extschema@.idem_lift(pg_catalog.text) IS
-'for operators: if this database''s life is barred in the table of a server (exactonce_lives), the next claim there begins another one, at the price of the commits with keys that are under way. In any case its tenants may cost as many lives as on a new day. True: it was barred. Errors: those of the server''s options';
+'for operators: if this database''s life is barred in the table of a server (exactonce_lives), the next claim there begins another one, at the price of the commits with keys that are under way. In any case the owner of the server may cost as many lives as on a new day. True: it was barred. Errors: those of the server''s options';
 
 CREATE FUNCTION @extschema@.idem_drain(
 	timeout pg_catalog.interval DEFAULT '1 min')

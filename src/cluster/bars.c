@@ -53,7 +53,6 @@ const EoMemory eo_bar_memory = {
 static bool is_barred(const EoTarget *target, const uint8 *life);
 static EoPlace *find_place(const EoTarget *target, const uint8 *life);
 static bool take(Oid dboid, Oid tenant);
-static void forget_budget(Oid dboid, Oid tenant);
 static Budget *find_budget(Oid dboid, Oid tenant, bool make);
 
 /* ----- places ----- */
@@ -153,24 +152,19 @@ bool
 eo_bar_lift(const EoTarget *target)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	uint32		cursor = 0;
-	bool		current;
-	const EoPlace *barred = NULL;
-	const EoPlace *p;
+	EoPlace    *p = find_place(target, NULL);
+	bool		lifts = p != NULL && p->barred_at != 0;
 
-	forget_budget(target->dboid, InvalidOid);
-	forget_budget(target->dboid, target->tenant);
-	while ((p = eo_life_next_place_locked(target->dboid, &cursor, &current)) != NULL)
+	for (int i = 0; i < MAX_BUDGETS; i++)
 	{
-		if (!current || p->barred_at == 0 ||
-			(p->target.serverid != target->serverid && !eo_target_same_place(&p->target, target)))
-			continue;
-		forget_budget(target->dboid, p->target.tenant);
-		barred = p;
+		Budget	   *b = &shared->budgets[i];
+
+		if (b->dboid == target->dboid && (b->tenant == target->tenant || !OidIsValid(b->tenant)))
+			b->dboid = InvalidOid;
 	}
-	if (barred != NULL)
-		eo_life_give_up_locked(target->dboid, barred->life);
-	return barred != NULL;
+	if (lifts)
+		eo_life_give_up_locked(target->dboid, p->life);
+	return lifts;
 }
 
 /* ----- budgets ----- */
@@ -190,15 +184,6 @@ take(Oid dboid, Oid tenant)
 	own->spent++;
 	all->spent++;
 	return true;
-}
-
-static void
-forget_budget(Oid dboid, Oid tenant)
-{
-	Budget	   *b = find_budget(dboid, tenant, false);
-
-	if (b != NULL)
-		b->dboid = InvalidOid;
 }
 
 /*

@@ -38,8 +38,8 @@ extern bool eo_bar_lose(const EoPlace *place, bool trusted, const char *why);
 extern bool eo_bar_spend(const EoPlace *place);
 
 /*
- * An operator grants the tenants of the server of this place, and the database, the budget of a
- * day.  If one of their places is barred the life is given up, and true is returned.
+ * An operator grants the tenant of this place, and the database, the budget of a day.  If
+ * the place is barred the life is given up, and true is returned.
  */
 extern bool eo_bar_lift(const EoTarget *target);
 

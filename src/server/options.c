@@ -51,15 +51,15 @@ static int	compare_names(const ListCell *a, const ListCell *b);
 static void check_wrapper(const ForeignServer *fs);
 static void check_usage(Oid serverid, const char *name);
 static EoServer *load_server(ForeignServer *fs, Oid userid, bool wait);
-static Oid	usable_by(const ForeignServer *fs, Oid userid);
-static Oid	tenant_of(const ForeignServer *fs, Oid userid);
-static bool has_keys(Oid serverid, Oid userid);
+static Oid	tenant_of(const ForeignServer *fs);
 static void read_server_options(EoServer *s, List *list);
 static void read_credential_options(EoServer *s, List *list);
 static void find_region(EoServer *s, bool wait);
 static void read_endpoint(EoServer *s, List *list);
-static void read_user_mapping(EoServer *s, Oid ownerid);
+static void read_user_mapping(EoServer *s, const ForeignServer *fs);
 static bool read_mapping_of(EoServer *s, Oid userid);
+static bool has_keys(Oid serverid, Oid userid);
+static bool find_mapping(Oid serverid, Oid userid, List **list, TransactionId *xmin);
 static void copy_secret(char **secret, List *list, const char *name);
 static bool is_listed(EoServer *s, const EoEndpoint *ep);
 static void wipe_values(List *list);
@@ -82,7 +82,17 @@ eo_options_find(const char *name)
 EoServer *
 eo_options_read(Oid serverid)
 {
-	return load_server(GetForeignServer(serverid), GetUserId(), true);
+	EoServer   *s = load_server(GetForeignServer(serverid), GetUserId(), true);
+
+	if (s->mapping_refused)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("role \"%s\" may not use a user mapping of its own for server \"%s\"",
+						GetUserNameFromId(s->userid, false), s->name),
+				 errdetail("The server has one for other roles, and this one may lead to another account."),
+				 errhint("Drop it. If it is of the same account have the owner of the server say so: ALTER SERVER %s OPTIONS (ADD role_mappings 'true').",
+						 quote_identifier(s->name))));
+	return s;
 }
 
 bool
@@ -230,7 +240,14 @@ eo_options_load(Oid serverid, Oid userid)
 	if (fs == NULL)
 		return NULL;
 
-	return load_server(fs, usable_by(fs, userid), false);
+	/*
+	 * The keys of a transaction that has committed must be finished even if
+	 * its role was dropped or has lost USAGE: the owner finishes them then.
+	 */
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) ||
+		!eo_compat_has_right(ForeignServerRelationId, serverid, userid, ACL_USAGE))
+		userid = fs->owner;
+	return load_server(fs, userid, false);
 }
 
 EoServer *
@@ -261,43 +278,19 @@ eo_options_tenant(Oid serverid, Oid userid)
 	const ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
 
 	if (fs != NULL)
-		return tenant_of(fs, usable_by(fs, userid));
+		return tenant_of(fs);
 	return superuser_arg(userid) ? InvalidOid : userid;
 }
 
-/*
- * The keys of a transaction that has committed must be finished even if its role was dropped or has
- * lost USAGE: the owner of the server finishes them then.
- */
 static Oid
-usable_by(const ForeignServer *fs, Oid userid)
-{
-	bool		may = SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)) &&
-	eo_compat_has_right(ForeignServerRelationId, fs->serverid, userid, ACL_USAGE);
-
-	return may ? userid : fs->owner;
-}
-
-/*
- * A role that may use a server may make a user mapping of its own, which leads to the account that
- * it likes.  PostgreSQL keeps no note of who made a mapping.  But where one mapping serves all
- * roles, a role that has another one may be of another account.
- */
-static Oid
-tenant_of(const ForeignServer *fs, Oid userid)
+tenant_of(const ForeignServer *fs)
 {
 	bool		is_home = eo_option_values_find(fs->options, "home") == NULL ||
 	eo_option_values_is_true(fs->options, "home");
 
 	if (!superuser_arg(fs->owner))
 		return fs->owner;
-	if (!is_home)
-		return fs->serverid;
-	if (!superuser_arg(userid) && eo_option_values_find(fs->options, "credentials") == NULL &&
-		has_keys(fs->serverid, userid) &&
-		(has_keys(fs->serverid, fs->owner) || has_keys(fs->serverid, InvalidOid)))
-		return userid;
-	return InvalidOid;
+	return is_home ? InvalidOid : fs->serverid;
 }
 
 List *
@@ -361,13 +354,13 @@ load_server(ForeignServer *fs, Oid userid, bool wait)
 	s->name = pstrdup(fs->servername);
 	s->owned_by_superuser = superuser_arg(fs->owner);
 	s->tenant = s->owned_by_superuser ? InvalidOid : fs->owner;
-	s->place_tenant = tenant_of(fs, userid);
+	s->place_tenant = tenant_of(fs);
 	read_server_options(s, fs->options);
 	read_credential_options(s, fs->options);
 	if (s->region == NULL)
 		find_region(s, wait);
 	read_endpoint(s, fs->options);
-	read_user_mapping(s, fs->owner);
+	read_user_mapping(s, fs);
 
 	/*
 	 * A role that may use the server can have a mapping that leads to an
@@ -578,22 +571,31 @@ is_listed(EoServer *s, const EoEndpoint *ep)
 	return listed;
 }
 
-/* The claimant's mapping, else the server owner's, else PUBLIC's. */
+/*
+ * The claimant's mapping, else the server owner's, else PUBLIC's.
+ *
+ * A role that may use a server may make a mapping of its own, which leads to the account that it
+ * likes, and PostgreSQL keeps no note of who made a mapping.  A life has one lease for all who
+ * reach its place, and an item of another account would speak for it.  So where one mapping serves
+ * others, that of a role counts only if the owner says so.
+ */
 static void
-read_user_mapping(EoServer *s, Oid ownerid)
+read_user_mapping(EoServer *s, const ForeignServer *fs)
 {
-	if (!read_mapping_of(s, s->userid) && !read_mapping_of(s, ownerid))
+	s->mapping_refused = s->credentials == EO_CREDENTIALS_MAPPING &&
+		s->userid != fs->owner && !superuser_arg(s->userid) &&
+		!eo_option_values_is_true(fs->options, "role_mappings") &&
+		has_keys(s->serverid, s->userid) &&
+		(has_keys(s->serverid, fs->owner) || has_keys(s->serverid, InvalidOid));
+	if ((s->mapping_refused || !read_mapping_of(s, s->userid)) && !read_mapping_of(s, fs->owner))
 		(void) read_mapping_of(s, InvalidOid);
 }
 
 static bool
 read_mapping_of(EoServer *s, Oid userid)
 {
-	HeapTuple	tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
-										ObjectIdGetDatum(s->serverid));
-	Datum		datum;
-	bool		isnull;
-	List	   *list = NIL;
+	List	   *list;
+	TransactionId xmin;
 	int			nread = 0;
 
 	/*
@@ -601,22 +603,17 @@ read_mapping_of(EoServer *s, Oid userid)
 	 * nothing but what the next one in order would.  A pepper is the first
 	 * one in order.
 	 */
-	if (!HeapTupleIsValid(tuple))
+	if (!find_mapping(s->serverid, userid, &list, &xmin))
 		return false;
 	while (TransactionIdIsValid(s->mapping_xmins[nread]))
 		nread++;
-	s->mapping_xmins[nread] = HeapTupleHeaderGetXmin(tuple->t_data);
-	datum = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple,
-							Anum_pg_user_mapping_umoptions, &isnull);
-	if (!isnull)
-		list = untransformRelOptions(datum);
+	s->mapping_xmins[nread] = xmin;
 	s->access_key_id = copy_option(list, "access_key_id", NULL);
 	copy_secret(&s->secret_access_key, list, "secret_access_key");
 	copy_secret(&s->session_token, list, "session_token");
 	if (s->pin_pepper == NULL)
 		copy_secret(&s->pin_pepper, list, "pin_pepper");
 	wipe_values(list);
-	ReleaseSysCache(tuple);
 	if ((s->access_key_id == NULL) != (s->secret_access_key == NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_OPTION_NAME_NOT_FOUND),
@@ -628,22 +625,36 @@ read_mapping_of(EoServer *s, Oid userid)
 static bool
 has_keys(Oid serverid, Oid userid)
 {
-	HeapTuple	tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
-										ObjectIdGetDatum(serverid));
-	List	   *list = NIL;
-	bool		isnull = true;
+	List	   *list;
+	TransactionId xmin;
 	bool		has;
-	Datum		datum;
 
-	if (!HeapTupleIsValid(tuple))
+	if (!find_mapping(serverid, userid, &list, &xmin))
 		return false;
-	datum = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple, Anum_pg_user_mapping_umoptions, &isnull);
-	if (!isnull)
-		list = untransformRelOptions(datum);
 	has = eo_option_values_find(list, "access_key_id") != NULL;
 	wipe_values(list);
-	ReleaseSysCache(tuple);
 	return has;
+}
+
+/* The options of a role's mapping, which the caller wipes, and the transaction that made it. */
+static bool
+find_mapping(Oid serverid, Oid userid, List **list, TransactionId *xmin)
+{
+	HeapTuple	tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
+										ObjectIdGetDatum(serverid));
+	Datum		datum;
+	bool		isnull;
+
+	*list = NIL;
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	*xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+	datum = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple,
+							Anum_pg_user_mapping_umoptions, &isnull);
+	if (!isnull)
+		*list = untransformRelOptions(datum);
+	ReleaseSysCache(tuple);
+	return true;
 }
 
 /*

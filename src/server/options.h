@@ -31,7 +31,7 @@ extern Oid	eo_options_find(const char *name);
 /*
  * The server as the current role may use it, in a memory context of its own below the current
  * one.  Waits for the region, if that is not an option.  Raises: not an exactonce server
- * (42809), an option is missing or may not be used.
+ * (42809), an option is missing or may not be used, or the user mapping of the role (42501).
  */
 extern EoServer *eo_options_read(Oid serverid);
 
@@ -63,9 +63,8 @@ extern EoServer *eo_options_load_like(const char *url, const char *region, const
 /*
  * The role to which the places that a server leads to are left, because it may have the life of the
  * database lost there: the owner, unless he is a superuser, who has not said by home 'false' that
- * others may write there; then the role, if it has a user mapping of its own beside one of PUBLIC
- * or of the owner.  InvalidOid: the places are trusted.  Once there is no such server it is the
- * role that used it, unless that is a superuser.
+ * others may write there.  InvalidOid: the places are trusted.  Once there is no such server it is
+ * the role that used it, unless that is a superuser.
  */
 extern Oid	eo_options_tenant(Oid serverid, Oid userid);
 

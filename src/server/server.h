@@ -74,6 +74,8 @@ typedef struct EoServer
 	TransactionId mapping_xmins[3]; /* of the user mappings that were read;
 									 * Invalid: fewer were */
 
+	bool		mapping_refused;	/* the role has one, which does not count */
+
 	/* From the user mapping; NULL where it has none. */
 	char	   *access_key_id;
 	char	   *secret_access_key;

@@ -307,6 +307,7 @@ static const EoOption options[] =
 		   "It bounds the connections that a backend has open at a time."),
 	BOOLEAN("batch_requests", false),
 	BOOLEAN("return_capacity", false),
+	BOOLEAN("role_mappings", false),
 	DURATION("clock_skew", 0, 300000,
 			 "The margin for clocks lasts from 0 to 5 minutes."),
 	NUMBER("pin_attempts", EO_MAX_PIN_ATTEMPTS, "This is a whole number from 1 to 20.",

@@ -109,6 +109,7 @@ wait_until('cache_ttl ends', sub { (asked('brief', 'brief'))[1] > 0 });
 
 # Others than the one that was told.
 $sql->(q{CREATE ROLE other; GRANT USAGE ON FOREIGN SERVER cached TO other;
+	ALTER SERVER cached OPTIONS (ADD role_mappings 'true');
 	CREATE USER MAPPING FOR other SERVER cached OPTIONS (access_key_id 'other', secret_access_key 'another')});
 $before = count_requests(key => 'IDEMPOTENCY#seen');
 $sql->("SET ROLE other; SELECT idem_acquire('seen', server => 'cached')");

@@ -163,6 +163,7 @@ $sql->(<<'SQL');
 CREATE ROLE carol;
 CREATE ROLE mallory;
 GRANT USAGE ON FOREIGN SERVER exactonce TO carol, mallory;
+ALTER SERVER exactonce OPTIONS (ADD role_mappings 'true');
 CREATE USER MAPPING FOR mallory SERVER exactonce OPTIONS (access_key_id 'test', secret_access_key 'guessed');
 SQL
 my $holder = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('secret', payload => '{\"amount\": 5}');\n"

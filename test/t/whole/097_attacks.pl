@@ -143,7 +143,7 @@ settled($node);
 is(status_of($table, 'both ways'), 'FAILED', 'which is not completed');
 
 # A role with a user mapping of its own may be of another account, too.
-sql("CREATE ROLE clerk; GRANT USAGE ON FOREIGN SERVER exactonce TO clerk;"
+sql("ALTER SERVER exactonce OPTIONS (ADD role_mappings 'true'); CREATE ROLE clerk; GRANT USAGE ON FOREIGN SERVER exactonce TO clerk;"
 	  . " CREATE USER MAPPING FOR clerk SERVER exactonce OPTIONS (access_key_id 'TENANT', secret_access_key 'secret')");
 like(run_script($node, "BEGIN;\nSELECT idem_start('roles');\nSELECT idem_complete('roles', '1');\nSET LOCAL ROLE clerk;\nSELECT outcome FROM idem_acquire('roles');\nCOMMIT;\n"),
 	qr/^t\n\n(?s:.*)ERROR:  0A000: cannot use key "roles" on server "exactonce" by two roles in one transaction/,
