@@ -46,6 +46,7 @@ static struct
 	struct stat as_read;
 }			authorities;
 
+static EoStatus digest_failed(EoCrypto *c);
 static EVP_MAC_CTX *make_hmac(const void *key, size_t key_len);
 static bool make_mac(EVP_MAC_CTX *hmac, const void *data, size_t len,
 					 unsigned char mac[EO_SHA256_LEN]);
@@ -83,9 +84,21 @@ eo_crypto_free(EoCrypto *c)
 EoStatus
 eo_crypto_sha256(EoCrypto *c, const void *data, size_t len, unsigned char md[EO_SHA256_LEN])
 {
-	return EVP_DigestInit_ex2(c->digest, c->sha256, NULL) &&
-		EVP_DigestUpdate(c->digest, data, len) &&
-		EVP_DigestFinal_ex(c->digest, md, NULL) ? EO_OK : EO_CRYPTO;
+	if (!EVP_DigestInit_ex2(c->digest, c->sha256, NULL) ||
+		!EVP_DigestUpdate(c->digest, data, len) || !EVP_DigestFinal_ex(c->digest, md, NULL))
+		return digest_failed(c);
+	return EO_OK;
+}
+
+/*
+ * A context without its memory, which is all that can fail here, still bears the name of its
+ * algorithm.  EVP_MD_CTX_copy_ex() of OpenSSL 3.5 would copy another one into it, and crash.
+ */
+static EoStatus
+digest_failed(EoCrypto *c)
+{
+	EVP_MD_CTX_reset(c->digest);
+	return EO_CRYPTO;
 }
 
 EoStatus
@@ -118,7 +131,7 @@ eo_crypto_sha256_hex_kept(EoCrypto *c, int kept, const void *data, size_t len,
 
 	if (!EVP_MD_CTX_copy_ex(c->digest, c->kept_digests[kept]) ||
 		!EVP_DigestUpdate(c->digest, data, len) || !EVP_DigestFinal_ex(c->digest, md, NULL))
-		return EO_CRYPTO;
+		return digest_failed(c);
 	eo_hex_put(md, sizeof(md), hex);
 	return EO_OK;
 }
