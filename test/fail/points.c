@@ -193,13 +193,33 @@ extern void *__real_calloc(size_t n, size_t size);
 extern void *__real_realloc(void *p, size_t size);
 extern char *__real_strdup(const char *s);
 
+/*
+ * json-c 0.18 loses the value that it was to add to an object if that fails: a leak of its own
+ * (json_tokener_parse_ex()), by which any point there would look like one of ours.
+ */
+static bool
+adds_to_object(void)
+{
+	void	   *frames[8];
+	int			n = backtrace(frames, lengthof(frames));
+	Dl_info		function;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (dladdr(frames[i], &function) != 0 && function.dli_sname != NULL &&
+			strcmp(function.dli_sname, "json_object_object_add_ex") == 0)
+			return true;
+	}
+	return false;
+}
+
 /* The server's log shows where it was. */
 static bool
 heap_point(void)
 {
 	void	   *frames[20];
 
-	if (!due(HEAP))
+	if (points_of(this_process())->armed != HEAP || adds_to_object() || !due(HEAP))
 		return false;
 	backtrace_symbols_fd(frames, backtrace(frames, lengthof(frames)), STDERR_FILENO);
 	return true;
@@ -223,18 +243,9 @@ failing_realloc(void *p, size_t size)
 	return heap_point() ? NULL : __real_realloc(p, size);
 }
 
-/*
- * json-c 0.18 loses the value that it was to add to an object if it cannot copy the name: a leak of
- * its own (json_tokener_parse_ex()), by which any point there would look like one of ours.
- */
 static char *
 failing_strdup(const char *s)
 {
-	Dl_info		caller;
-
-	if (dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_sname != NULL &&
-		strcmp(caller.dli_sname, "json_object_object_add_ex") == 0)
-		return __real_strdup(s);
 	return heap_point() ? NULL : __real_strdup(s);
 }
 
