@@ -6,6 +6,7 @@ import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pidsOn, run, signal } from './hosts.mjs';
+import { filledIn, recoveryBy } from './runbook.mjs';
 import { MEMBERS, until } from './world.mjs';
 
 const HOST = 'restored';
@@ -20,7 +21,7 @@ export class Backup {
   wrong = [];
 
   constructor(world, say) {
-    Object.assign(this, { world, say, config: `--config=${world.work}/pgbackrest.conf` });
+    Object.assign(this, { world, say, config: `${world.work}/pgbackrest.conf` });
   }
 
   check(holds, text) {
@@ -28,12 +29,14 @@ export class Backup {
     if (!holds) this.wrong.push(text);
   }
 
-  backrest(host, ...argv) {
-    return this.world.do(host, ['pgbackrest', this.config, '--stanza=orders', ...argv], { seconds: 300 });
+  // Does what docs/operations.md says: the command with this word, with other words in the place of its own.
+  follow(host, word, words = {}) {
+    const command = filledIn(recoveryBy(word), { ...words, ...(recoveryBy(word).includes('/17/') ? { '/17/': `/${this.world.major}/` } : {}) });
+    return this.world.do(host, ['env', `PGBACKREST_CONFIG=${this.config}`, 'sh', '-c', command], { seconds: 300 });
   }
 
   async take(type) {
-    return this.backrest((await this.world.leader()).name, `--type=${type}`, 'backup');
+    return this.follow((await this.world.leader()).name, `--type=${type}`);
   }
 
   // A moment, and what was committed until then is archived.
@@ -53,15 +56,11 @@ export class Backup {
     if (!delta) rmSync(path.join(this.world.work, HOST, 'lib'), { recursive: true, force: true });
     for (const name of ['lib', 'run', 'patroni']) this.world.folder(HOST, name);
     await run(['chown', '-R', 'postgres:postgres', path.join(this.world.work, HOST)]);
-    await this.backrest(HOST, ...(delta ? ['--delta'] : []), '--type=time', `--target=${time}`, '--target-action=promote', 'restore');
+    await this.follow(HOST, '--type=time', { '2026-11-25 22:00:00+00': time, ...(delta ? {} : { '--delta ': '' }) });
   }
 
-  // Patroni gives some settings on the command line, so that they are not in the data.
   async startServer(takeover) {
-    const options = { 'exactonce.takeover': takeover, max_prepared_transactions: 60, max_worker_processes: 20, track_commit_timestamp: 'on',
-      wal_level: 'replica', archive_mode: 'off', synchronous_standby_names: '', listen_addresses: '*', port: 5432 };
-    await this.world.do(HOST, [`${this.world.bin}/pg_ctl`, 'start', '-w', '-t', '120', '-D', this.world.data, '-l', `${this.world.data}/restored.log`,
-      '-o', Object.entries(options).map(([name, value]) => `-c ${name}='${value}'`).join(' ')]);
+    await this.follow(HOST, 'pg_ctl', { never: takeover });
     await until('the end of the recovery', async () => await this.sql('SELECT pg_is_in_recovery()').catch(() => '') === 'f', 120);
   }
 

@@ -3,11 +3,11 @@
 //
 //   cluster.mjs ROUNDS SEED [EVENT,...]
 //
-// EO_PART is another part than these rounds: backup (backup.mjs), pooler (pooler.mjs).
+// EO_PART is another part than these rounds: backup (backup.mjs), pooler (pooler.mjs), service (service.mjs).
 // EO_TIMES=hurried divides all intervals, of the protocol and of Patroni; EO_EVENTS is how many events
 // a round has, EO_MODE how commits are protected in all rounds.
 
-import { mkdirSync, writeFileSync, appendFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { addresses, makeHosts, mend, onHost, start } from './hosts.mjs';
@@ -24,6 +24,7 @@ const { Load, random } = await import('./load.mjs');
 const { drawEvents, events } = await import('./events.mjs');
 const { Backup, WORKS } = await import('./backup.mjs');
 const { pool } = await import('./pooler.mjs');
+const { measure, table } = await import('./service.mjs');
 
 const { EO_WORK: WORK, EO_SAMPLE: SAMPLE, EO_MAJOR: MAJOR, EO_TIMES, EO_EVENTS = '8', EO_MODE, EO_PART: PART = 'rounds' } = process.env;
 const HURRIED = EO_TIMES === 'hurried';
@@ -39,6 +40,14 @@ const byKind = {};
 const say = (line) => {
   console.log(`${new Date().toISOString().slice(11, 23)} ${line}`);
 };
+
+const count = (kind, n = 1) => { byKind[kind] = (byKind[kind] ?? 0) + n; };
+
+// What Patroni did after the events.
+function rewinds(world) {
+  return MEMBERS.map((name) => readFileSync(path.join(world.folder(name, 'log'), 'patroni.log'), 'utf8').match(/pg_rewind exit code=0/g)?.length ?? 0)
+    .reduce((all, n) => all + n);
+}
 
 async function beginEngine() {
   const folder = path.join(WORK, 'engine');
@@ -130,7 +139,7 @@ async function runRound(world, load, round) {
     const what = await events[name](world, load, dice).catch((error) => `FAILED: ${error.message}`);
     for (const member of MEMBERS) await mend(member);
     await world.settled();
-    byKind[name] = (byKind[name] ?? 0) + 1;
+    count(what.startsWith('FAILED') ? `${name} that failed` : name);
     totals.events++;
     say(`round ${round}: ${name}, ${what}; ${((Date.now() - start) / 1000).toFixed(1)} s, primary ${Object.values(await world.leader()).slice(0, 2).join(' ')}`);
   }
@@ -178,6 +187,8 @@ const parts = {
     try {
       for (let round = 1; round <= rounds && totals.violations === 0; round++) await runRound(world, load, round);
     } finally {
+      count('pg_rewind', rewinds(world));
+      count('timelines', Number(world.primary?.label.slice(1) ?? 0));
       const kinds = Object.entries(byKind).sort().map(([name, n]) => `${n} ${name}`).join(', ');
       say(`seed ${seed}, ${HURRIED ? 'hurried' : 'default times'}: ${Object.entries(totals).map(([name, n]) => `${n} ${name}`).join(', ')} (${kinds})`);
     }
@@ -187,6 +198,27 @@ const parts = {
   pooler: async (world) => {
     await new Checker('cluster').begin();
     return (await pool(world, say)).length;
+  },
+
+  // Each event ROUNDS times, and the same again in a cluster without the extension.
+  service: async (world) => {
+    const measured = async (place, probes) => {
+      await place.ask('CREATE TABLE service (probe text NOT NULL, n bigint NOT NULL)');
+      await place.setMode(EO_MODE ?? 'strict');
+      return measure(place, rounds, random(seed), probes, say);
+    };
+    const own = await measured(world, ['key', 'row']);
+    await world.end();
+    const plain = newWorld('plain', { plain: true });
+    try {
+      await plain.begin();
+      say('a cluster without the extension is up');
+      const without = await measured(plain, ['row']);
+      for (const line of table([['new keys', own, 'key'], ['rows beside them', own, 'row'], ['rows without the extension', without, 'row']])) say(line);
+    } finally {
+      await plain.end();
+    }
+    return 0;
   },
 
   backup: async (world) => {
@@ -218,10 +250,12 @@ const parts = {
   },
 };
 
+const newWorld = (name, options) => new World({ work: path.join(WORK, name), sample: SAMPLE, major: MAJOR, hurried: HURRIED, ...options });
+
 async function main() {
   await makeHosts();
   await beginEngine();
-  const world = new World({ work: path.join(WORK, 'world'), sample: SAMPLE, major: MAJOR, hurried: HURRIED });
+  const world = newWorld('world');
   try {
     await world.begin();
     say(`the cluster is up, ${HURRIED ? 'hurried' : 'default times'}, seed ${seed}, Patroni ${world.version}`);

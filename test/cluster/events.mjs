@@ -18,6 +18,8 @@ async function failover(world, before, dice) {
   await pause(world.seconds(20) * 1000 * dice.next());
 }
 
+const restart = (world, member) => world.follow('restart a member', { 'orders-c': member });
+
 async function cutAnd(world, dice, peers, way = 'both') {
   const primary = await world.leader();
   const long = dice.next() < 0.6;
@@ -32,9 +34,10 @@ export const events = {
   // A standby that is not synchronous is refused as a candidate.
   switchover: async (world, load, dice) => {
     const primary = await world.leader();
-    const state = JSON.parse(await world.ctl('list', 'orders', '--format', 'json'));
-    const fit = state.filter(({ Role }) => Role === (world.mode === 'sync' || world.mode === 'strict' ? 'Sync Standby' : 'Replica'));
-    await world.ctl('switchover', 'orders', '--master', primary.name, '--candidate', dice.of(fit).Member, '--force');
+    const role = ['sync', 'strict'].includes(world.mode) ? 'Sync Standby' : 'Replica';
+    const candidates = async () => JSON.parse(await world.ctl('list', 'orders', '--format', 'json')).filter(({ Role }) => Role === role);
+    const fit = await until('a candidate', async () => { const all = await candidates(); return all.length > 0 && all; }, 60);
+    await world.follow('switch over', { 'orders-a': primary.name, 'orders-b': dice.of(fit).Member });
     await world.another(primary);
     return `from ${primary.name}`;
   },
@@ -74,6 +77,16 @@ export const events = {
     await world.beginPatroni(primary.name);
     await world.beginPooler(primary.name);
     return primary.name;
+  },
+
+  // A standby is away for so long that Patroni forgets it, and its slot unless that is a permanent one.
+  kill_standby: async (world, load, dice) => {
+    const member = dice.of(others((await world.leader()).name));
+    signal(await pidsOn(member), 'SIGKILL');
+    await pause(past(world, dice));
+    await world.beginPatroni(member);
+    await world.beginPooler(member);
+    return member;
   },
 
   // What the standbys do not have when it ends is lost. Some commits do not wait for them.
@@ -153,39 +166,39 @@ export const events = {
 
   reinit: async (world, load, dice) => {
     const member = dice.of(others((await world.leader()).name));
-    await world.ctl('reinit', 'orders', member, '--force');
+    await world.follow('make a member anew', { 'orders-c': member });
     return member;
   },
 
   restart: async (world) => {
-    await world.ctl('restart', 'orders', '--force');
+    await world.follow('restart all');
     return 'all members';
   },
 
   // The standbys first, and then the primary, which is a standby by then.
-  update: async (world) => {
+  update: async (world, load, dice) => {
     const primary = await world.leader();
     const library = await world.do(primary.name, [`${world.bin}/pg_config`, '--pkglibdir']);
     await world.do(primary.name, ['sh', '-c', `cp ${library}/exactonce.so ${library}/exactonce.new && mv ${library}/exactonce.new ${library}/exactonce.so`],
       { user: 'root' });
-    for (const member of others(primary.name)) await world.ctl('restart', 'orders', member, '--force');
+    for (const member of others(primary.name)) await restart(world, member);
     await world.settled();
-    await world.ctl('switchover', 'orders', '--master', primary.name, '--force');
+    await events.switchover(world, null, dice);
     await world.settled();
-    await world.ctl('restart', 'orders', primary.name, '--force');
+    await restart(world, primary.name);
     return 'restarted one by one';
   },
 
   settings: async (world, load, dice) => {
     const value = dice.of(['100', '1000']);
-    await world.ctl('edit-config', 'orders', '-p', `exactonce.recovery_scan=${value}`, '--force', '--quiet');
+    await world.follow('change a setting', { 'scan=1000': `scan=${value}` });
     await until('the setting', async () => await world.ask('SHOW exactonce.recovery_scan').catch(() => '') === value, 90);
     return `exactonce.recovery_scan ${value}`;
   },
 
   off_and_on: async (world) => {
     for (const value of ['off', 'on']) {
-      await world.ctl('edit-config', 'orders', '-p', `exactonce.enabled=${value}`, '--force', '--quiet');
+      await world.follow(`switch keys ${value}`);
       await until('the switch', async () => await world.ask('SHOW exactonce.enabled').catch(() => '') === value, 90);
       await pause(500);
     }
@@ -193,7 +206,7 @@ export const events = {
   },
 };
 
-const WEIGHTS = { switchover: 14, kill_postmaster: 6, kill_patroni: 8, kill_etcd: 5, kill_node: 10, cut_and_kill: 10, freeze: 8, late: 8,
+const WEIGHTS = { switchover: 14, kill_postmaster: 6, kill_patroni: 8, kill_etcd: 5, kill_node: 10, kill_standby: 4, cut_and_kill: 10, freeze: 8, late: 8,
   cut_etcd: 8, cut_standbys: 5, cut_engine: 6, cut_clients: 3, cut_all: 6, one_way: 10, reinit: 4, restart: 4, update: 3, settings: 3, off_and_on: 2 };
 
 export const drawEvents = (dice, count) => Array.from({ length: count },

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { until as waitUntil } from '../harness/util.mjs';
 import { addresses, onHost, pidsOn, run, signal, start } from './hosts.mjs';
+import { commandTo, filledIn } from './runbook.mjs';
 
 export const MEMBERS = ['orders-a', 'orders-b', 'orders-c'];
 export const ENGINE_URL = `http://${addresses.engine[0]}:8000`;
@@ -28,9 +29,9 @@ export class World {
   // The primary of the moment: {name, label, host, port}; null if there is none, or none that answers.
   primary = null;
 
-  // work: a folder. hurried: intervals are divided.
-  constructor({ work, sample, major, hurried }) {
-    Object.assign(this, { work, sample, major, hurried, slots: false });
+  // work: a folder. hurried: intervals are divided. plain: without the extension.
+  constructor({ work, sample, major, hurried, plain = false }) {
+    Object.assign(this, { work, sample, major, hurried, plain, slots: false });
     this.seconds = (long) => (hurried ? Math.ceil(long / HURRY) : long);
     this.bin = `/usr/lib/postgresql/${major}/bin`;
     this.data = `/var/lib/postgresql/${major}/orders`;
@@ -67,6 +68,11 @@ export class World {
 
   ctl(...argv) {
     return this.do(MEMBERS.find((name) => name !== this.away), ['patronictl', '-c', CONFIG, ...argv], { seconds: 240 });
+  }
+
+  // Does what docs/operations.md says to do for this purpose, with other words in the place of its own.
+  follow(purpose, words = {}) {
+    return this.do(MEMBERS.find((name) => name !== this.away), ['sh', '-c', filledIn(commandTo(purpose), words)], { seconds: 240 });
   }
 
   // ----- processes ---------------------------------------------------------------
@@ -121,6 +127,7 @@ pg1-path=${this.data}
     if (this.version < '3.0.3') text = text.replace('etcd3:', 'etcd:');
     if (this.slots) text = text.replace(/ {4}# (exactonce.synchronized_standby_slots: ).*/, `    $1'${others}'`);
     text = text.replace(/ {8}max_prepared/, `        archive_mode: 'on'\n        archive_command: pgbackrest --config=${this.work}/pgbackrest.conf --stanza=orders archive-push %p\n$&`);
+    if (this.plain) text = text.replace(/^ +(shared_preload_libraries|exactonce\.).*\n/gm, '');
     const file = path.join(this.folder(member, 'patroni'), 'config.yml');
     writeFileSync(file, text);
     for (const name of ['lib', 'run', 'log']) this.folder(member, name);
@@ -255,21 +262,31 @@ ${listen('sessions', 5432)}${listen('pooled', 6432)}`);
   // How commits are protected: strict or sync by Patroni, slots by the extension, async not at all.
   async setMode(mode) {
     if (mode === this.mode) return;
-    const slots = mode === 'slots';
-    const is = { synchronous_mode: ['sync', 'strict'].includes(mode), synchronous_mode_strict: mode === 'strict' };
-    await this.ctl('edit-config', 'orders', ...Object.entries(is).flatMap(([name, value]) => ['-s', `${name}=${value}`]), '--force', '--quiet');
-    if (slots !== this.slots) {
-      this.slots = slots;
-      for (const member of MEMBERS) this.configure(member);
-      await this.ctl('reload', 'orders', '--force');
-      const wanted = (member) => (slots ? MEMBERS.filter((name) => name !== member).map(slotOf).join(', ') : '');
-      for (const member of MEMBERS) {
-        await until('the slots', async () => await this.sql(member, 'SHOW exactonce.synchronized_standby_slots') === wanted(member), 60);
-      }
-    }
+    const wants = ['sync', 'strict'].includes(mode);
+    // What protects commits is there before what did so is taken away.
+    if (wants) await this.#followNames(mode);
+    if ((mode === 'slots') !== this.slots) await this.#followSlots();
+    if (!wants) await this.#followNames(mode);
     this.mode = mode;
     await this.settled();
-    await until('the names', async () => (await this.ask('SHOW synchronous_standby_names') !== '') === is.synchronous_mode, 60);
+  }
+
+  async #followNames(mode) {
+    if (mode === 'strict') await this.follow('have COMMIT wait for a standby');
+    else if (mode === 'sync') await this.follow('have COMMIT wait for a standby', { 'strict=true': 'strict=false' });
+    else await this.follow('have COMMIT wait for nobody');
+    await until('the names', async () => (await this.ask('SHOW synchronous_standby_names').catch(() => null)) !== '' === ['sync', 'strict'].includes(mode), 60);
+  }
+
+  async #followSlots() {
+    this.slots = !this.slots;
+    if (this.slots) await this.follow('keep the slot of a member that is away');
+    for (const member of MEMBERS) this.configure(member);
+    await this.follow('have keys wait for slots');
+    const wanted = (member) => (this.slots ? MEMBERS.filter((name) => name !== member).map(slotOf).join(', ') : '');
+    for (const member of MEMBERS) {
+      await until('the slots', async () => await this.sql(member, 'SHOW exactonce.synchronized_standby_slots') === wanted(member), 60);
+    }
   }
 }
 

@@ -6,9 +6,9 @@ import { createRequire } from 'node:module';
 const pg = createRequire(new URL('../interop/', import.meta.url))('pg');
 
 // Whether an error is the server's word that the statement has failed. A server that
-// shuts down (57P..) may have committed before.
+// shuts down (57P..) may have committed before, and so may one that has left its pooler (08P01).
 function isDefinite(error) {
-  return error.severity !== undefined && !/^57P/.test(error.code);
+  return error.severity !== undefined && !/^(57P|08)/.test(error.code);
 }
 
 export class Session {

@@ -14,7 +14,7 @@ import { takeShared } from './lambda.mjs';
 
 // A call that writes at once, and is not bound to COMMIT, may have been applied when it got no
 // answer, or was cancelled or terminated while it waited for one.
-const OUTCOME_UNKNOWN = ['ID006', '57014', '57P01'];
+const OUTCOME_UNKNOWN = ['ID006', '57014', '57P01', '08P01'];
 
 const CLAIM = `SELECT c.outcome::text, c.result #>> '{}' AS result, c.token, c.fence::text FROM`;
 
