@@ -96,6 +96,9 @@ async function heal(world, load, round) {
   return left.map((what) => `not settled within ${bound} s: ${what}`);
 }
 
+// The checker looks at the attempts of before again once it has found lost work.
+let lostBefore = 0;
+
 // Keys that are completed and whose work is lost: what the checker knows, where commits may be lost,
 // and what idem_audit() says must be the same.
 const known = new Set();
@@ -151,6 +154,8 @@ async function runRound(world, load, round) {
     late: ['slots', 'async'].includes(mode) ? load.late : [] });
   const wrong = [...left, ...await audit(world, violations, mayLose)];
   for (const line of told.tally) appendFileSync(path.join(WORK, 'tally'), `round ${round}: ${line}\n`);
+  counts.lost -= lostBefore;
+  lostBefore = violations.length > 0 ? lostBefore + counts.lost : 0;
   Object.assign(counts, told, { late: load.late.length, held: load.heldLate, violations: wrong.length });
   for (const name of Object.keys(totals)) totals[name] += typeof counts[name] === 'number' ? counts[name] : 0;
   totals.rounds++;

@@ -118,7 +118,7 @@ export class Load {
     const attempts = this.#attempts.splice(0);
     this.checker.add(attempts);
     const count = (how) => attempts.filter(({ end }) => end === how).length;
-    return { attempts: attempts.length, commits: count('commit'), unknown: count('unknown'),
+    return { keys: new Set(attempts.flatMap(({ keys }) => keys)).size, attempts: attempts.length, commits: count('commit'), unknown: count('unknown'),
       prepared: attempts.filter(({ kind, window }) => kind === 'prepare' && window).length, tally: tally(attempts) };
   }
 
