@@ -82,7 +82,6 @@ eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call)
 	EoListPage	page = {.table = store->server->table,.prefix = scan->prefix,
 	.limit = limit_of(scan),.start_pk = scan->start_pk};
 
-	eo_call_init(call, &store->client, EO_SCAN);
 	call->believe = believe_page;
 	if (scan->steps_over)
 	{

@@ -56,7 +56,7 @@ typedef struct EoScan
 /* Have the next page be the first. */
 extern void eo_scan_rewind(EoScan *scan);
 
-/* Initialize the call of the next page, to be run. */
+/* Have this call, which is initialized and has no body yet, read the next page. */
 extern void eo_scan_prepare(const EoScan *scan, EoStore *store, EoCall *call);
 
 /*

@@ -387,6 +387,7 @@ start_page(TableScan *scan)
 	/* A page that cannot be judged would be read in vain. */
 	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
 		return false;
+	eo_call_init(&recovery.call, &recovery.through->store->client, EO_SCAN);
 	eo_scan_prepare(&scan->pages, recovery.through->store, &recovery.call);
 	recovery.active = scan;
 	recovery.sent_us = eo_clock_monotonic_us();

@@ -707,6 +707,18 @@ sub fail_everywhere
 	return $points;
 }
 
+# Passes if runs in which nothing fails keep nothing.
+sub keeps_nothing
+{
+	my ($node, $name) = @_;
+	my @what = ('', 'memory of PostgreSQL', 'memory of malloc()', 'descriptors');
+	my @runs = run_points($node, $name, 'heap', {}, (0) x 40);
+	splice @runs, 0, 20;
+	my @growing = grep { always_grows($_, @runs) } 1 .. $#what;
+	ok(!@growing, "$name keeps nothing") or diag(join "\n", map { "$what[$_]: " . grown($_, @runs) } @growing);
+	return;
+}
+
 # Of the tests of these tests: passes if it is noticed that this is kept at a failure.
 sub notices
 {

@@ -78,6 +78,10 @@ is($sql->("SELECT outcome FROM idem_acquire('control', on_commit => 'keep'); SEL
 settled($node);
 is($sql->("SELECT status, result FROM idem_get('control')"), 'COMPLETED|2', 'a record with control characters is read');
 
+# A request that has what was seen as its condition is as long.
+put('swept', 'COMPLETED', owner => $control, map { $_ => '{"N":"1"}' } qw(fence runs created_ms updated_ms ttl));
+is($sql->('SELECT idem_sweep(100000)'), '1', 'a record with an owner of control characters is deleted');
+
 put('result', 'COMPLETED', result => $endless);
 foreach my $call ("idem_get('result')", "idem_acquire('result')")
 {

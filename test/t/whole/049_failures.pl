@@ -19,6 +19,8 @@ foreach my $sample ([ idem_once => qw(memory outage room) ], [ idem_acquire => q
 }
 # Without any failure: what the worker has read for a server that is altered is not kept.
 ExactOnce::FailPoints::fail_everywhere($node, 'worker, another timeout', 'room');
+# Nor is what a session reads a page by.
+ExactOnce::FailPoints::keeps_nothing($node, $_) foreach qw(idem_get idem_list idem_sweep action_list);
 
 # These tests notice what is kept; the last one leaves shared memory as it should not be.
 ExactOnce::FailPoints::notices($node, memory => qr/more and more memory of PostgreSQL/);
