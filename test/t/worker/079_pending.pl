@@ -182,7 +182,7 @@ my $second = start_script($node, "SELECT 'gives up ' || idem_give_up('" . pendin
 wait_until('one waits for the other', sub {
 		$sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%idem_give_up%'") eq '1' });
 go_on('given up');
-like(finish_script($first), qr/^t\n(?s:.*)HINT:  Its record could not be read \(.*half of its credentials.*\)\. If it can be again and is COMMITTING/,
+like(finish_script($first), qr/^t\n(?s:.*)HINT:  Its record could not be read \(.*half of its credentials.*\)\. If it can be read again and is COMMITTING/,
 	'whatever has become of the credentials');
 is(finish_script($second), "gives up false\n", 'and has nothing left to do');
 like(give_up($_), qr/^gives up true/, "$_: given up, too") foreach 'half elsewhere', 'half completed';
