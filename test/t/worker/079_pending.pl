@@ -97,7 +97,7 @@ foreach my $way ([ behind => -8, 0 ], [ ahead => 0, 8 ])
 		sub { pending($key, 'trouble, reason') eq 'refused|Its record is not there.' }) or last;
 	restart();
 	wait_until("$key: so it does after a restart", sub { count_requests(op => 'TransactWriteItems', key => $key) > 1 });
-	like(check_of('pending'), qr/^warning\|1 completions, .*; of which 1 have failed, and 1 of these cannot be written as it is/,
+	like(check_of('pending'), qr/^warning\|1 completions, .*; of which 1 have failed, and 1 of these need somebody to remove the reason/,
 		"$key: idem_check() counts it");
 	is(counter($key), 0, "$key: its write is not made");
 	like(run_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('$key');\nSELECT idem_complete('$key');\nCOMMIT;\n"),
