@@ -188,7 +188,7 @@ DO \$\$
 BEGIN
 	FOR i IN 1 .. $times LOOP
 		IF NOT EXISTS (SELECT FROM exactonce_pending)
-		   AND NOT EXISTS (SELECT FROM exactonce_claims WHERE state <> 'second look') THEN
+		   AND NOT EXISTS (SELECT FROM exactonce_claims WHERE database = current_database() AND state <> 'second look') THEN
 			RETURN;
 		END IF;
 		PERFORM pg_sleep(0.01);
