@@ -209,16 +209,17 @@ installed_major() {
     sed 's|^/usr/lib/postgresql/\([0-9]*\)/.*|\1|' <<<"$library"
 }
 
-# Builds the extension and installs it, unless $EO_INSTALLED says that it is.
+# Builds the extension in this folder, or in a copy of it, and installs it, unless $EO_INSTALLED says
+# that it is.  More arguments are for make.
 build_and_install() {
-    local make=(make -C "$ROOT" PG_CONFIG="$PG_CONFIG")
+    local make=(make -C "${1:-$ROOT}" PG_CONFIG="$PG_CONFIG" "${@:2}")
     if [ -n "${EO_INSTALLED:-}" ]; then
         dpkg -S "/usr/lib/postgresql/$EO_INSTALLED/lib/exactonce.so" >/dev/null 2>&1 ||
             die "no package has installed the extension for PostgreSQL $EO_INSTALLED"
         say "Taking the extension of $(dpkg -S "/usr/lib/postgresql/$EO_INSTALLED/lib/exactonce.so" | cut -d: -f1)"
         return
     fi
-    quiet "${make[@]}" -j2 || die 'the extension does not build'
+    quiet "${make[@]}" "-j$(nproc)" || die 'the extension does not build'
     if [ -w "$("$PG_CONFIG" --pkglibdir)" ] && [ -w "$("$PG_CONFIG" --sharedir)/extension" ]; then
         quiet "${make[@]}" install || die 'the extension cannot be installed'
     else

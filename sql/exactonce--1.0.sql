@@ -246,7 +246,7 @@ RETURNS pg_catalog.void
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_write';
 COMMENT ON FUNCTION @extschema@.idem_write(pg_catalog.jsonb) IS
-'within a handler of idem_call: adds writes to the key at hand, as the argument writes of idem_complete. What the handler has added goes with its work if that is rolled back. Errors: 55000 (no handler runs), 22004, and those of idem_complete for writes';
+'within a handler of idem_call: adds writes to the key at hand, as the argument writes of idem_complete. If the work of the handler is rolled back, so are the writes that it has added. Errors: 55000 (no handler runs), 22004, and those of idem_complete for writes';
 
 CREATE FUNCTION @extschema@.idem_mirror()
 RETURNS pg_catalog.trigger
@@ -349,7 +349,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_give_up';
 COMMENT ON FUNCTION @extschema@.idem_give_up(pg_catalog.uuid) IS
-'for operators: gives up a row of exactonce_pending, the column id names it: its record is not marked completed, and its writes are not made. A NOTICE says what that was, and what others see from now on. The row goes, or if its record may still be sealed it stays out of sight as evidence of the commit: the key still counts as completed here, for others it is being committed, and idem_resolve(key, ''completed'') ends that. Refused (55000) while the worker may still write it: until it has failed for three minutes, unless its record shows something else or is not there, its table or server is gone, or DynamoDB refuses it for good. False: there is no such row. Errors: 22004, 55000, ID006, ID007';
+'for operators: gives up the row of exactonce_pending that has this id: its record is not marked completed, and its writes are not made. A NOTICE says what that was, and what others see from now on. The row goes, or if its record may still be sealed it stays out of sight as evidence of the commit: the key still counts as completed here, for others it is being committed, and idem_resolve(key, ''completed'') ends that. Refused (55000) while the worker may still write it: until it has failed for three minutes, unless its record shows something else or is not there, its table or server is gone, or DynamoDB refuses it for good. False: there is no such row. Errors: 22004, 55000, ID006, ID007';
 
 CREATE FUNCTION @extschema@.idem_take_over(
 	life pg_catalog.uuid,
@@ -366,7 +366,7 @@ RETURNS pg_catalog.bool
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_lift';
 COMMENT ON FUNCTION @extschema@.idem_lift(pg_catalog.text) IS
-'for operators: if this database''s life is barred in the table of a server (exactonce_lives), the next claim there begins another one, at the price of the commits with keys that are under way. In any case the owner of the server may cost as many lives as on a new day. True: it was barred. Errors: those of the server''s options';
+'for operators: if this database''s life is barred in the table of a server (exactonce_lives), the next claim there begins another one, at the price of the commits with keys that are under way. In any case the budget of lives of the server''s owner begins anew, as on a new day. True: it was barred. Errors: those of the server''s options';
 
 CREATE FUNCTION @extschema@.idem_drain(
 	timeout pg_catalog.interval DEFAULT '1 min')
@@ -374,7 +374,7 @@ RETURNS pg_catalog.int4
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_drain';
 COMMENT ON FUNCTION @extschema@.idem_drain(pg_catalog.interval) IS
-'for operators, before a switchover, pg_upgrade or DROP DATABASE: bars new claims of this database and waits until its claims and completions are settled and its life is closed. 0: nothing is left, and new claims are refused (55000) until the server is restarted or idem_drain(NULL) allows them again. More: so much is left after the timeout, and new claims are allowed again. Errors: 22023, 55000, 55006 (this transaction has claims, or mirrored rows)';
+'for operators, before a switchover, pg_upgrade or DROP DATABASE: bars new claims of this database and waits until its claims and completions are settled and its life is closed. 0: nothing is left, and new claims are refused (55000) until the server is restarted or idem_drain(NULL) allows them again. Another number: so much is left after the timeout, and new claims are allowed again. Errors: 22023, 55000, 55006 (this transaction has claims, or mirrored rows)';
 
 CREATE FUNCTION @extschema@.idem_audit(
 	server pg_catalog.text DEFAULT NULL,
@@ -1203,7 +1203,7 @@ RETURNS SETOF @extschema@.action_view
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
 AS 'MODULE_PATHNAME', 'eo_action_list_sql';
 COMMENT ON FUNCTION @extschema@.action_list(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.int4, pg_catalog.text) IS
-'for operators: scans the server''s table and returns its actions, without payloads and PINs, in no order. state: a value of action_state, default all. prefix: of the id. older_than: time since the creation. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Whoever knows an id may consume its action, so let nobody else see the list. Errors: 22023, ID006, ID007';
+'for operators: scans the server''s table and returns its actions, without payloads and PINs, in no order. state: a value of action_state, default all. prefix: of the id. older_than: time since the creation. units_per_second: read capacity that the scan may use, default 500; it reads each item of the table once. It needs the permission dynamodb:Scan, can be cancelled at any moment, and exactonce_progress shows how far it is. Everybody who knows an id may consume its action, so let nobody else see the list. Errors: 22023, ID006, ID007';
 
 CREATE FUNCTION @extschema@.action_consume(
 	id pg_catalog.text,

@@ -210,7 +210,7 @@ tell_given_up(const EoOutboxRow *row, EoFound finding, const char *key, const ch
 				 errhint("Its record stays COMMITTING, and others wait for it: end that with idem_resolve(key, 'completed').") :
 				 finding == EO_FOUND_OTHER ?
 				 errhint("Its record is left as it is.") :
-				 errhint("Its record could not be read (%s). If it can be again and is COMMITTING, others wait for it: end that with idem_resolve(key, 'completed').",
+				 errhint("Its record could not be read (%s). If it can be read again and is COMMITTING, others wait for it: end that with idem_resolve(key, 'completed').",
 						 why)));
 }
 

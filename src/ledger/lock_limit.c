@@ -331,6 +331,6 @@ fail(EoLockNeed need, int64 waited_us)
 			 errmsg("exactonce: the %s waits for a lock on %s",
 					OidIsValid(MyDatabaseId) ? "worker" : "launcher", eo_lock_limit_name(relid)),
 			 facts.len > 0 ? errdetail_internal("%s.", facts.data) : 0,
-			 errhint("Leases are extended meanwhile; what needs the table is put off. See pg_locks and pg_stat_activity, and end whoever should not have it.")));
+			 errhint("Leases are extended meanwhile; what needs the table is put off. See pg_locks and pg_stat_activity, and end the session that should not have the lock.")));
 	pfree(facts.data);
 }

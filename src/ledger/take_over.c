@@ -147,7 +147,7 @@ check_is_trusted(const EoStore *store, const EoTarget *target, const char *life)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("life %s cannot be taken over by server \"%s\", which others than superusers may answer for",
+			 errmsg("life %s cannot be taken over by server \"%s\", for which roles other than superusers may answer",
 					life, store->server->name),
 			 errdetail("The life is one of the database that this data comes from. Its item makes all lives of that database this database's own, and others can write it."),
 			 errhint("Use a server that a superuser owns, with the same endpoint, region, table and key_prefix, and without home 'false'. Single keys are settled with idem_resolve().")));

@@ -212,7 +212,7 @@ check_tables(Subject *s, EoCheckRow *row)
 		eo_lock_limit_tell(db.waits_since != 0 ? db.waits_for : locked, &facts);
 		eo_check_row_set(row, EO_FINDING_FAILURE,
 						 facts.len > 0 ? psprintf("%s: %s", wrong, facts.data) : wrong,
-						 "Leases are extended meanwhile; keys are not finished and not given back. See pg_locks and pg_stat_activity, and end whoever should not have the lock.");
+						 "Leases are extended meanwhile; keys are not finished and not given back. See pg_locks and pg_stat_activity, and end the session that should not have the lock.");
 	}
 }
 

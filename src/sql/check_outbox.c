@@ -62,7 +62,7 @@ eo_check_outbox_pending(EoCheckRow *row)
 	if (outbox.failing > 0)
 		waiting = psprintf("%s; of which %d have failed%s", waiting, outbox.failing,
 						   outbox.refused == 0 ? "" :
-						   psprintf(", and %d of these cannot be written as it is", outbox.refused));
+						   psprintf(", and %d of these need somebody to remove the reason", outbox.refused));
 	/* Ignore an old failure if no work is left. */
 	if ((outbox.rows > 0 || claims > 0) && eo_database_failure(MyDatabaseId, &error, &since))
 		eo_check_row_set(row, EO_FINDING_FAILURE,

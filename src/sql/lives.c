@@ -88,7 +88,7 @@ static const struct
 	[EO_FOUND_NO_RECORD] = {
 		"no record",
 		"The transaction that completed the key is committed in this data, and its record is gone: the key can be claimed again.",
-		"Look for whoever removed the record, have the key completed again, and give up this completion with idem_give_up(pending)."
+		"Find out who removed the record, have the key completed again, and give up this completion with idem_give_up(pending)."
 	},
 	[EO_FOUND_TWICE] = {
 		"settled twice",
@@ -108,7 +108,7 @@ static const struct
 	[EO_FOUND_UNREADABLE] = {
 		"not judged",
 		NULL,
-		"Look for who has written them. A key of ours whose record is too long is forgotten with idem_forget()."
+		"Find out who has written them. A key of ours whose record is too long is forgotten with idem_forget()."
 	}
 };
 

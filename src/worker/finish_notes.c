@@ -171,7 +171,7 @@ eo_finish_note_alien(const EoOutboxRow *row)
 			(errcode(ERRCODE_WARNING),
 			 errmsg("exactonce: a completion names the table \"%s\" at \"%s\", which no server of this database has or had",
 					row->target.table, row->target.url),
-			 errhint("Somebody has written to exactonce_internal.outbox. Look for who may, and remove the row with idem_give_up().")));
+			 errhint("Somebody has written to exactonce_internal.outbox. Find out which roles may, and remove the row with idem_give_up().")));
 }
 
 void
@@ -219,7 +219,7 @@ eo_finish_note_refused(const EoOutboxRow *row, const EoAnswer *answer)
 			 errmsg("exactonce: a key of table \"%s\" cannot be marked completed, although its transaction committed",
 					row->target.table),
 			 errdetail_internal("%s", why),
-			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Look for whoever changed the record or the table, or give the completion up with idem_give_up().")));
+			 errhint("It stays in exactonce_pending and is tried again every ten minutes. Find out who changed the record or the table, or give the completion up with idem_give_up().")));
 }
 
 void

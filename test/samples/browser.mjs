@@ -63,14 +63,15 @@ export class Browser {
     await this.#evaluate('history.back()');
   }
 
-  async doubleClick(selector) {
+  // A function that clicks where this element is now.  A page that waits for an answer runs no script.
+  async clicker(selector) {
     const { x, y } = await this.#evaluate(`(({ left, top, width, height }) => ({ x: left + width / 2, y: top + height / 2 }))(
       document.querySelector('${selector}').getBoundingClientRect())`);
-    for (const clickCount of [1, 2]) {
+    return () => {
       for (const type of ['mousePressed', 'mouseReleased']) {
-        this.#send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount }).catch(() => {});
+        this.#send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 }).catch(() => {});
       }
-    }
+    };
   }
 
   async end() {

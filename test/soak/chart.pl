@@ -36,7 +36,7 @@ SQL
 run_script($node, "SELECT idem_once('first');\n");
 # The engine is slow until it has warmed up.
 IPC::Run::run([ 'pgbench', '-n', '-c', $clients, '-T', 10, '-f', "$folder/work.sql", $node->connstr('postgres') ], '>', "$folder/warm.log", '2>&1');
-my $watch = watch($node);
+my $watch = watch($node, every => 2);
 my $begin = time();
 my @bench = ('pgbench', '-n', '-c', $clients, '-j', 2, '-T', 3 * $seconds, '--rate', 100, '-f', "$folder/work.sql", $node->connstr('postgres'));
 my $run = IPC::Run::start([ 'setpriv', '--pdeathsig', 'TERM', '--', 'bash', '-c',
@@ -53,9 +53,9 @@ my $end = time();
 # ----- the numbers, one file for each series ---------------------------------------------------
 
 my @charts = (
-	[ 'calls a second, by outcome', '', [ 'sum by (outcome) (rate(exactonce_calls_total{function=~"idem_acquire|idem_get"}[5s]))', 'outcome' ] ],
+	[ 'calls a second, by outcome', '', [ 'sum by (outcome) (rate(exactonce_calls_total{function=~"idem_acquire|idem_get"}[INTERVAL]))', 'outcome' ] ],
 	[ 'duration of calls and requests, 99th percentile, seconds', "set logscale y; set yrange [*:*]",
-		[ 'histogram_quantile(0.99, sum by (le, measure) (rate(exactonce_duration_seconds_bucket[5s])))', 'measure' ] ],
+		[ 'histogram_quantile(0.99, sum by (le, measure) (rate(exactonce_duration_seconds_bucket[INTERVAL])))', 'measure' ] ],
 	[ 'completions that wait, and claims in the table', '', [ 'exactonce_pending_completions', '', 'completions that wait' ],
 		[ 'exactonce_claim_table_used', '', 'claims' ] ],
 	[ 'seconds since the last beat, and since DynamoDB answered', '', [ 'exactonce_life_beat_age_seconds', '', 'last beat' ],
@@ -68,6 +68,7 @@ foreach my $chart (@charts)
 	foreach my $query (@queries)
 	{
 		my ($expression, $label, $name) = @$query;
+		$expression =~ s/INTERVAL/$watch->{interval}/;
 		my %series = samples($watch, $expression, $label, $begin, $end);
 		foreach my $key (sort keys %series)
 		{
@@ -76,7 +77,7 @@ foreach my $chart (@charts)
 			foreach my $sample (grep { $_->[1] ne 'NaN' } @{ $series{$key} })
 			{
 				# A line has a gap where there is no value.
-				$text .= "\n" if $sample->[0] - $before > 1.5;
+				$text .= "\n" if $sample->[0] - $before > 2.5;
 				$text .= sprintf "%.1f %s\n", $sample->[0] - $begin, $sample->[1];
 				$before = $sample->[0];
 			}
@@ -104,6 +105,8 @@ set border 3
 set tics nomirror
 set object 1 rectangle from $off, graph 0 to $on, graph 1 behind fillcolor rgb '#fbe9e7' fillstyle solid noborder
 GP
+append_to_file("$folder/dashboard.json", recorded_dashboard($watch, $begin, $end, "pgbench with $clients clients, "
+	. "DynamoDB away from $off s to $on s; recorded $day by script/long chart"));
 unwatch($watch);
 stop_without_crash($node);
 ExactOnce::Aws::stop_aws();

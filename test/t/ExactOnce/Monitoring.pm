@@ -18,7 +18,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-our @EXPORT = qw(new_watched_node watch unwatch values_of rules_of dashboard_of alert_state metrics samples
+our @EXPORT = qw(new_watched_node watch unwatch values_of rules_of dashboard_of recorded_dashboard alert_state metrics samples
   start_exporter stop_exporter with_credentials);
 
 my $http = HTTP::Tiny->new(timeout => 60);
@@ -75,7 +75,8 @@ sub stop_exporter
 	return;
 }
 
-# Starts both.  Prometheus asks and evaluates once a second, or as often as the machine can.
+# Starts both.  Prometheus asks and evaluates every so many seconds, or once a second, or as often as
+# the machine can.
 # hurried: the rules are a copy in which each "for" is so long and each range 15 times that.
 sub watch
 {
@@ -84,8 +85,10 @@ sub watch
 	mkdir $dir or die "$dir: $!";
 	my $watch = { node => $node, dir => $dir, exporter_port => PostgreSQL::Test::Cluster::get_free_port(),
 		port => PostgreSQL::Test::Cluster::get_free_port() };
-	my $every = min(10, int(pace()));
+	my $every = $how{every} // min(10, int(pace()));
 	my ($range, $lookback) = (15 * $every, 10 * $every);
+	# Enough values for a rate.
+	$watch->{interval} = 5 * $every . 's';
 	my $rules = slurp_file("$folder/alerts.yml");
 	if ($how{hurried})
 	{
@@ -164,14 +167,34 @@ sub dashboard_of
 	my @expressions;
 	foreach my $panel (@{ $dashboard->{panels} })
 	{
-		foreach my $target (@{ $panel->{targets} })
-		{
-			(my $expression = $target->{expr}) =~ s/\$__rate_interval/1m/g;
-			$expression =~ s/\$(?:instance|database)\b/.*/g;
-			push @expressions, { title => "$panel->{title}: $target->{legendFormat}", query => $expression };
-		}
+		push @expressions, { title => "$panel->{title}: $_->{legendFormat}", query => query_of($_, '1m') } foreach @{ $panel->{targets} };
 	}
 	return @expressions;
+}
+
+# What Grafana asks for all exporters and databases, with this for $__rate_interval.
+sub query_of
+{
+	my ($target, $interval) = @_;
+	return $target->{expr} =~ s/\$__rate_interval/$interval/gr =~ s/\$(?:instance|database)\b/.*/gr;
+}
+
+# The text of the dashboard, in which each target of a panel has its series from begin to end.
+sub recorded_dashboard
+{
+	my ($watch, $begin, $end, $caption) = @_;
+	my $dashboard = decode_json(slurp_file("$folder/dashboard.json"));
+	foreach my $target (map { @{ $_->{targets} } } @{ $dashboard->{panels} })
+	{
+		my $data = ask($watch, 'query_range', query => query_of($target, $watch->{interval}), start => $begin, end => $end, step => 1);
+		foreach my $series (@{ $data->{result} })
+		{
+			my $name = $target->{legendFormat} =~ s/\{\{(\w+)\}\}/$series->{metric}{$1} \/\/ ''/ger =~ s/\s+/ /gr;
+			push @{ $target->{series} }, { name => $name, values => $series->{values} };
+		}
+		$target->{series} //= [];
+	}
+	return encode_json({ %$dashboard, begin => $begin, end => $end, caption => $caption });
 }
 
 # inactive, pending or firing

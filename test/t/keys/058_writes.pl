@@ -296,7 +296,7 @@ is(record($table, 'behind')->{status}, 'COMMITTING', 'but one with the same item
 is($node->safe_psql('postgres', "SELECT key, waits_for FROM exactonce_pending ORDER BY key"), "behind|refused writes: refused key\nrefused key|",
 	'and says for which key');
 like($node->safe_psql('postgres', "SELECT status, detail FROM idem_check() WHERE \"check\" = 'pending'"),
-	qr/^warning\|2 completions, .*; of which 1 have failed, and 1 of these cannot be written as it is/, 'idem_check() tells, too');
+	qr/^warning\|2 completions, .*; of which 1 have failed, and 1 of these need somebody to remove the reason/, 'idem_check() tells, too');
 like(run_script($node, "SELECT idem_acquire('refused key');\n"), qr/completed/, 'the key is completed here');
 is(counter('beside'), 0, 'none of its writes is made');
 like(run_script($node, "SELECT idem_resolve('behind', 'completed');\n"), qr/ERROR:  55000: the writes of key "behind" .* have not been refused/,

@@ -256,7 +256,7 @@ is(status_of($table, 'left'), 'COMMITTING', 'and completes no key');
 write_his_item($life);
 reset_proxy();
 like(errors_of($node, "SELECT idem_take_over('$life', 'his')", 'replacement'),
-	qr/55000: life $life cannot be taken over by server "his", which others than superusers may answer for/, 'an operator cannot go by it either');
+	qr/55000: life $life cannot be taken over by server "his", for which roles other than superusers may answer/, 'an operator cannot go by it either');
 is(count_requests(op => 'UpdateItem', key => "ORIGIN#his/$life"), 0, 'of which it knows nothing');
 is(count_earlier(), $earlier, 'and nothing is adopted');
 sql_of($node, server_sql('ours_too', table => $table, key_prefix => 'his/'), 'replacement');

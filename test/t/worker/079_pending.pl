@@ -97,7 +97,7 @@ foreach my $way ([ behind => -8, 0 ], [ ahead => 0, 8 ])
 		sub { pending($key, 'trouble, reason') eq 'refused|Its record is not there.' }) or last;
 	restart();
 	wait_until("$key: so it does after a restart", sub { count_requests(op => 'TransactWriteItems', key => $key) > 1 });
-	like(check_of('pending'), qr/^warning\|1 completions, .*; of which 1 have failed, and 1 of these cannot be written as it is/,
+	like(check_of('pending'), qr/^warning\|1 completions, .*; of which 1 have failed, and 1 of these need somebody to remove the reason/,
 		"$key: idem_check() counts it");
 	is(counter($key), 0, "$key: its write is not made");
 	like(run_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('$key');\nSELECT idem_complete('$key');\nCOMMIT;\n"),
@@ -182,7 +182,7 @@ my $second = start_script($node, "SELECT 'gives up ' || idem_give_up('" . pendin
 wait_until('one waits for the other', sub {
 		$sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%idem_give_up%'") eq '1' });
 go_on('given up');
-like(finish_script($first), qr/^t\n(?s:.*)HINT:  Its record could not be read \(.*half of its credentials.*\)\. If it can be again and is COMMITTING/,
+like(finish_script($first), qr/^t\n(?s:.*)HINT:  Its record could not be read \(.*half of its credentials.*\)\. If it can be read again and is COMMITTING/,
 	'whatever has become of the credentials');
 is(finish_script($second), "gives up false\n", 'and has nothing left to do');
 like(give_up($_), qr/^gives up true/, "$_: given up, too") foreach 'half elsewhere', 'half completed';
