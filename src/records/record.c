@@ -367,9 +367,9 @@ static const struct
 	/*
 	 * A claim may be sealed by several transactions in turn, and after a
 	 * failover by one that the sender of this finish knows nothing of: so the
-	 * seal is named.  A request that does not bring the writes of a record must
-	 * not finish it.  A seal without writes removes the number that another client
-	 * may have left.
+	 * seal is named.  A request that does not bring the writes of a record
+	 * must not finish it.  A seal without writes removes the number that
+	 * another client may have left.
 	 */
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,

@@ -183,7 +183,7 @@ typedef struct EoWrite
 	 * EO_NOTE_UNDONE, that of the transaction whose seal is undone: NULL if
 	 * it sealed nothing, "" if it left no origin.  For EO_FINISH and EO_WAIVE
 	 * that of the seal that is finished; EO_FINISH takes any from origin to
-	 * origin_last, as eo_origin_write_range() makes them of a transaction
+	 * origin_last, as eo_origin_write_limits() makes them of a transaction
 	 * whose seal is not known to the letter.
 	 */
 	const char *origin;

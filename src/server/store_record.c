@@ -195,8 +195,8 @@ is_sealed_by(const EoRecord *r, const EoWrite *w)
  * shows a seal only if it names the same transaction: of two transactions that
  * complete under the same token, only one may believe that it has sealed.  It shows that
  * a seal was undone only if it notes that seal, and so refuses a late copy of it.  It shows
- * a finish with so many writes only if it says that those of that transaction were made.  It shows a note only by
- * its text, too: another note of this claim may have got that number.
+ * a finish with so many writes only if it says that those of that transaction were made.  It
+ * shows a note only by its text, too: another note of this claim may have got that number.
  */
 static bool
 shows_record(const void *item, const void *written)

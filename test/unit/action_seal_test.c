@@ -18,7 +18,8 @@ static EoBuf body;
 static const char *
 body_of(EoVerb verb, const EoActionSeal *action, const char *origin)
 {
-	EoWrite		w = {.owner = "o",.bind = "tx",.origin = origin,.origin_last = origin,.now_ms = 7,.action = action};
+	EoWrite		w = {.owner = "o",.bind = "tx",.origin = origin,.origin_last = origin,.now_ms = 7,
+	.action = action};
 
 	eo_buf_free(&body);
 	eo_buf_init(&body, 100000);
