@@ -131,6 +131,13 @@ eo_launcher_main(Datum arg)
 	}
 }
 
+/* May a worker connect to it?  A limit of connections, 0 too, does not count for workers. */
+static bool
+is_open(Form_pg_database db)
+{
+	return db->datallowconn && db->datconnlimit != DATCONNLIMIT_INVALID_DB;
+}
+
 /* List each database that accepts connections and is no template. */
 static void
 list_databases(void *arg)
@@ -150,7 +157,7 @@ list_databases(void *arg)
 	{
 		Form_pg_database db = (Form_pg_database) GETSTRUCT(tuple);
 
-		if (!db->datallowconn || db->datistemplate)
+		if (!is_open(db) || db->datistemplate)
 			continue;
 		old = MemoryContextSwitchTo(TopMemoryContext);
 		unvisited = lappend_oid(unvisited, db->oid);
@@ -276,7 +283,7 @@ read_state(void *arg)
 	asked->state = DB_GONE;
 	if (!HeapTupleIsValid(tuple))
 		return;
-	asked->state = ((Form_pg_database) GETSTRUCT(tuple))->datallowconn ? DB_OPEN : DB_CLOSED;
+	asked->state = is_open((Form_pg_database) GETSTRUCT(tuple)) ? DB_OPEN : DB_CLOSED;
 	ReleaseSysCache(tuple);
 }
 
