@@ -4,10 +4,10 @@
  *	  The process that starts the workers of databases.
  *
  * When the server has started, the launcher has a worker visit each database that
- * accepts connections and is no template.  A worker that does not find the
- * extension there leaves at once.  After that a database is entered in shared
- * memory (databases.h) by a call that is made in it, and the latch of the launcher
- * is set; the postmaster signals it when a worker has started or ended.
+ * accepts connections.  A worker that does not find the extension there leaves at
+ * once.  After that a database is entered in shared memory (databases.h) by a call
+ * that is made in it, and the latch of the launcher is set; the postmaster signals it
+ * when a worker has started or ended.
  *
  * There may be more databases than shared memory has entries for: the others are
  * visited later.  There may be fewer background workers than databases: then the
@@ -138,7 +138,10 @@ is_open(Form_pg_database db)
 	return db->datallowconn && db->datconnlimit != DATCONNLIMIT_INVALID_DB;
 }
 
-/* List each database that accepts connections and is no template. */
+/*
+ * List each database that accepts connections.  A template may be a database of production that
+ * is kept from DROP.
+ */
 static void
 list_databases(void *arg)
 {
@@ -157,7 +160,7 @@ list_databases(void *arg)
 	{
 		Form_pg_database db = (Form_pg_database) GETSTRUCT(tuple);
 
-		if (!is_open(db) || db->datistemplate)
+		if (!is_open(db))
 			continue;
 		old = MemoryContextSwitchTo(TopMemoryContext);
 		unvisited = lappend_oid(unvisited, db->oid);

@@ -181,7 +181,7 @@ foreach my $how ('with its claim file', 'without its claim file')
 
 # ----- databases that nobody calls in after a start -----------------------------------
 
-my %altered = (limited => 'CONNECTION LIMIT 0');
+my %altered = (limited => 'CONNECTION LIMIT 0', template => 'IS_TEMPLATE true');
 make_database($_) foreach keys %altered, 'broken';
 fault(to => 'COMPLETED', do => 'drop', times => 0);
 is(complete($node, "pending $_", $_), '', "a database commits: $_") foreach keys %altered;
@@ -193,7 +193,8 @@ unlink $node->data_dir . '/exactonce_claims' or die;
 reset_proxy();
 my $offset = -s $node->logfile;
 $node->start;
-wait_until("after a start $_ is visited", sub { status_of($table, "pending $_") eq 'COMPLETED' }) foreach 'limited';
+wait_until("after a start $_ is visited", sub { status_of($table, "pending $_") eq 'COMPLETED' }) foreach 'limited', 'template';
+is(errors_of($node, 'CREATE DATABASE another TEMPLATE template; CREATE DATABASE one_more'), '', 'templates can be copied');
 $node->restart;
 unlike(slurp_file($node->logfile, $offset), qr/FATAL:  (?!terminating)/, 'broken, which nobody can enter, is not');
 
