@@ -139,8 +139,9 @@ is_open(Form_pg_database db)
 }
 
 /*
- * List each database that accepts connections.  A template may be a database of production that
- * is kept from DROP.
+ * List each database that accepts connections, or may do so later: those are the last to be
+ * entered, and template0 is not.  A template may be a database of production that is kept from
+ * DROP.
  */
 static void
 list_databases(void *arg)
@@ -160,10 +161,11 @@ list_databases(void *arg)
 	{
 		Form_pg_database db = (Form_pg_database) GETSTRUCT(tuple);
 
-		if (!is_open(db))
+		if (!is_open(db) && (db->datistemplate || db->datallowconn))
 			continue;
 		old = MemoryContextSwitchTo(TopMemoryContext);
-		unvisited = lappend_oid(unvisited, db->oid);
+		unvisited = db->datallowconn ? lappend_oid(unvisited, db->oid) :
+			lcons_oid(db->oid, unvisited);
 		MemoryContextSwitchTo(old);
 	}
 	table_endscan(scan);

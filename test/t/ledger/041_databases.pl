@@ -181,7 +181,7 @@ foreach my $how ('with its claim file', 'without its claim file')
 
 # ----- databases that nobody calls in after a start -----------------------------------
 
-my %altered = (limited => 'CONNECTION LIMIT 0', template => 'IS_TEMPLATE true');
+my %altered = (limited => 'CONNECTION LIMIT 0', template => 'IS_TEMPLATE true', closed => 'ALLOW_CONNECTIONS false');
 make_database($_) foreach keys %altered, 'broken';
 fault(to => 'COMPLETED', do => 'drop', times => 0);
 is(complete($node, "pending $_", $_), '', "a database commits: $_") foreach keys %altered;
@@ -195,6 +195,9 @@ my $offset = -s $node->logfile;
 $node->start;
 wait_until("after a start $_ is visited", sub { status_of($table, "pending $_") eq 'COMPLETED' }) foreach 'limited', 'template';
 is(errors_of($node, 'CREATE DATABASE another TEMPLATE template; CREATE DATABASE one_more'), '', 'templates can be copied');
+sql_of($node, 'ALTER DATABASE closed ALLOW_CONNECTIONS true');
+$node->reload;
+wait_until('closed is visited once it is opened', sub { status_of($table, 'pending closed') eq 'COMPLETED' });
 $node->restart;
 unlike(slurp_file($node->logfile, $offset), qr/FATAL:  (?!terminating)/, 'broken, which nobody can enter, is not');
 
