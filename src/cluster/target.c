@@ -79,7 +79,7 @@ eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 	static int	at;				/* its text; the other one is free */
 	EoBuf	   *text = &texts[!at];
 	const char *partition = partition_of(target);
-	char		owner[12];
+	char		owner[12] = "";
 	const char *parts[] = {owner, target->url, target->region, target->table, pk, partition};
 	int			nparts = partition != NULL ? 6 : 5;
 
@@ -87,9 +87,10 @@ eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 	if (crypto == NULL)
 		crypto = eo_crypto_create();
 	eo_buf_reset(text);
-	snprintf(owner, sizeof(owner), "%u", target->owner);
+	if (OidIsValid(target->owner))
+		snprintf(owner, sizeof(owner), "%u", target->owner);
 	/* The terminator is included, so that two parts cannot run together. */
-	for (int i = OidIsValid(target->owner) ? 0 : 1; i < nparts; i++)
+	for (int i = owner[0] != '\0' ? 0 : 1; i < nparts; i++)
 		eo_buf_add(text, parts[i], strlen(parts[i]) + 1);
 	/* A key is often completed right after it was acquired. */
 	if (eo_buf_status(text) == EO_OK && text->len == texts[at].len &&

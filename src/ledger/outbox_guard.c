@@ -246,7 +246,8 @@ check_others(const EoOutboxRow *row, const char *key, const char *server, bool o
 			eo_error_raise_in_progress(key, server,
 									   "A transaction of this database that completes it by another address of the table goes on.",
 									   "Retry the transaction when that one has ended.");
-		if (!open && (other.given_up || other.trouble == EO_TROUBLE_REFUSED || now_us >= until_us))
+		if (!open && (other.given_up || other.trouble == EO_TROUBLE_REFUSED ||
+					  now_us >= until_us))
 			raise_unfinished(&other, key, server, once, guard);
 		eo_database_wake(MyDatabaseId);
 		eo_http_wait(now_us + FINISH_LOOK_US, EO_WAIT_RAISE);

@@ -250,7 +250,7 @@ sql_of($node, 'ALTER SERVER next_door OWNER TO postgres; ALTER SERVER aside OWNE
 is_refused('what was completed by a server that comes to be ours is not completed again', 'next door is bought', 'next_door');
 is_refused('nor what was by one that is given away', 'aside is given away', 'direct');
 reset_proxy();
-is(sql_of($node, "SELECT bool_and(idem_give_up(id)) FROM exactonce_pending WHERE key <> 'ours'"), 't', 'an operator gives up what has no record');
+is(sql_of($node, "SELECT bool_and(idem_give_up(id)) FROM exactonce_pending WHERE key NOT LIKE 'ours%'"), 't', 'an operator gives up what has no record');
 settled($node);
 $busy = start_script($node, "SELECT outcome FROM idem_acquire('busy', on_commit => 'session', wait => '1 min');\n" . say_in_script('busy again') . halt_until('idle'));
 await_word('busy again');
@@ -258,7 +258,7 @@ as_tenant("SELECT idem_once('twin', server => 'twin')");
 $life = life_of($node);
 fault(%account, key => 'ORIGIN#');
 wait_until('by his account the life is barred',
-	sub { sql_of($node, "SELECT string_agg(state, ' ' ORDER BY state) FROM exactonce_lives WHERE life = '$life' AND key_prefix = ''") eq 'barred open' });
+	sub { sql_of($node, "SELECT string_agg(DISTINCT state, ' ' ORDER BY state) FROM exactonce_lives WHERE life = '$life' AND key_prefix = ''") eq 'barred open' });
 is(complete($node, 'not by his'), '', 'and goes on by ours');
 is(life_of($node), $life, 'as the same life');
 reset_proxy();
