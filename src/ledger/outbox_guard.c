@@ -22,16 +22,15 @@
  * The row of the second completion is inserted before others are looked for.  So of two
  * transactions at least one sees the other, and waits for its end.
  *
- * Whoever owns a server says where its address leads, and as whom it signs.  So by a table that is
- * his alone he could complete any key that he can guess, and never have that confirmed.  What he
- * says of his own table is no proof about that of others, and there is nothing to tell the two
- * apart by.  So a row is believed by the servers of its owner, and a row of a superuser's server by
- * all servers.  That costs nothing as long as DynamoDB has the record, which refuses the second
- * claim.  If the record of a tenant's completion is lost before its finish, and somebody else's
- * server leads to the same record, the key is completed again by that one.
+ * The owner of a server says where its address leads, and as whom it signs.  So in a table that is
+ * his alone he could complete any key that he can guess, and never have that confirmed; and nothing
+ * tells that table from the one that others have.  So a row is believed by the servers of its
+ * owner, and a row of a superuser's server by all servers.  As long as DynamoDB has the record, it
+ * refuses the second claim.  If the record of a tenant's completion is lost before its finish, and
+ * somebody else's server leads to the same record, the key is completed again by that one.
  *
- * Nor does one owner wait for the lock of another one's transaction, which may never end: it is
- * waited for as long as the finish of a row, and then the key is in progress.
+ * The lock of another owner's transaction, which may never end, is not waited for: the key is in
+ * progress if that transaction lasts longer than a finish is waited for.
  *
  *-------------------------------------------------------------------------
  */
@@ -76,7 +75,7 @@ may_be_same_table(const EoTarget *a, const EoTarget *b)
 
 /*
  * Is a row believed by the servers of an owner?  Its server may have been given away, or have been
- * dropped, since the row was made.  Whose it was then is told by the digest, and whose it is now
+ * dropped, since the row was made.  The digest tells who owned it then, and its present owner
  * counts, too: so no evidence is lost when the owner of a server changes.
  */
 static bool

@@ -36,7 +36,7 @@
 #include "utils/xid8.h"
 #include "wire/hex.h"
 
-/* The server, role, tenant and owner of the last row that a scan has read: many rows have the same. */
+/* What the last row that a scan has read has in its target: many rows have the same. */
 static EoTarget last;
 
 static void begin(EoOutboxScan *s, Oid indexid, int nkeys);
