@@ -36,7 +36,7 @@
 #include "utils/xid8.h"
 #include "wire/hex.h"
 
-/* What the last row that a scan has read has in its target: many rows have the same. */
+/* The server, role, tenant and owner of the last row of a scan: many rows have the same. */
 static EoTarget last;
 
 static void begin(EoOutboxScan *s, Oid indexid, int nkeys);
