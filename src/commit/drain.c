@@ -39,19 +39,17 @@ count_row(const EoOutboxRow *row)
 }
 
 /*
- * The claims of this database and its rows that are unfinished, and its life.  One that was
- * given up is followed by another, which retires it, so there is a moment with none.
+ * The claims of this database and its rows that are unfinished, and its lives: the present one,
+ * also while it is being closed, and those that were given up and are not retired everywhere.
  */
 static int
 count_left(void)
 {
-	EoLife		life;
 	int			claims = eo_slot_view_count(MyDatabaseId, InvalidOid);
 
 	rows = 0;
 	(void) eo_outbox_visit(0, count_row);
-	return claims + rows +
-		(eo_life_current(MyDatabaseId, &life) || eo_life_any_ended(MyDatabaseId));
+	return claims + rows + eo_life_any(MyDatabaseId);
 }
 
 static int
