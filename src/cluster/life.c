@@ -719,20 +719,6 @@ eo_life_any_ended(Oid dboid)
 	return eo_life_next_ended(dboid, &cursor, id, &this_run);
 }
 
-bool
-eo_life_any(Oid dboid)
-{
-	uint32		cursor = 0;
-	Oid			other;
-
-	while (eo_life_next_database(&cursor, &other))
-	{
-		if (other == dboid)
-			return true;
-	}
-	return false;
-}
-
 void
 eo_life_place_retired(EoPlaceRef ref)
 {

@@ -137,9 +137,6 @@ extern bool eo_life_walk_places(Oid dboid, bool current, uint32 *cursor, EoPlace
 extern bool eo_life_next_ended(Oid dboid, uint32 *cursor, uint8 *id, bool *this_run);
 extern bool eo_life_any_ended(Oid dboid);
 
-/* Has the database any life here: current, being closed, or over? */
-extern bool eo_life_any(Oid dboid);
-
 /* An heir has taken over from the life here, or finds it closed. */
 extern void eo_life_place_retired(EoPlaceRef ref);
 

@@ -38,10 +38,22 @@ count_row(const EoOutboxRow *row)
 	return true;
 }
 
-/*
- * The claims of this database and its rows that are unfinished, and its lives: the present one,
- * also while it is being closed, and those that were given up and are not retired everywhere.
- */
+/* Has this database any life: current, being closed, or given up and not retired everywhere? */
+static bool
+has_life(void)
+{
+	uint32		cursor = 0;
+	Oid			dboid;
+
+	while (eo_life_next_database(&cursor, &dboid))
+	{
+		if (dboid == MyDatabaseId)
+			return true;
+	}
+	return false;
+}
+
+/* The claims of this database and its rows that are unfinished, and its lives. */
 static int
 count_left(void)
 {
@@ -49,7 +61,7 @@ count_left(void)
 
 	rows = 0;
 	(void) eo_outbox_visit(0, count_row);
-	return claims + rows + eo_life_any(MyDatabaseId);
+	return claims + rows + has_life();
 }
 
 static int
