@@ -213,7 +213,7 @@ judge_completed(Audit *a, const char *pk, const EoRecord *r)
 	 * The same by another address of the table, or by a later transaction of
 	 * the claim.
 	 */
-	by_row = eo_outbox_find(r->owner, r->origin.xid, NULL);
+	by_row = eo_outbox_find(r->owner, &r->origin, NULL);
 	if (by_row == EO_FATE_COMMITTED || by_row == EO_FATE_OTHER_COMMITTED)
 		return;
 	if (by_log == EO_FATE_UNKNOWN)

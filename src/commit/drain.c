@@ -38,20 +38,30 @@ count_row(const EoOutboxRow *row)
 	return true;
 }
 
-/*
- * The claims of this database and its rows that are unfinished, and its life.  One that was
- * given up is followed by another, which retires it, so there is a moment with none.
- */
+/* Has this database any life: current, being closed, or given up and not retired everywhere? */
+static bool
+has_life(void)
+{
+	uint32		cursor = 0;
+	Oid			dboid;
+
+	while (eo_life_next_database(&cursor, &dboid))
+	{
+		if (dboid == MyDatabaseId)
+			return true;
+	}
+	return false;
+}
+
+/* The claims of this database and its rows that are unfinished, and its lives. */
 static int
 count_left(void)
 {
-	EoLife		life;
 	int			claims = eo_slot_view_count(MyDatabaseId, InvalidOid);
 
 	rows = 0;
 	(void) eo_outbox_visit(0, count_row);
-	return claims + rows +
-		(eo_life_current(MyDatabaseId, &life) || eo_life_any_ended(MyDatabaseId));
+	return claims + rows + has_life();
 }
 
 static int

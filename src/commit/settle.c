@@ -33,7 +33,7 @@
  * may have many, and a search by another one would find nothing.  A claim that outlives
  * transactions may be completed by any of several.  So a row counts as the commit of the
  * transaction that it names; and as long as there is one of any other under the token, the
- * record is left alone: only the finish of that row writes it.
+ * record is left alone: only the finish of that row writes it (finish_evidence.c).
  *
  * That there is no row proves an abort only for whoever holds the data in which the
  * row would be, and only when nothing can be committed under that life any more: the
@@ -428,7 +428,7 @@ eo_settle_judge(const EoOrigin *origin, const char *token, const EoLifeVerdict *
 	 */
 	if (state == XID_RUNNING)
 		return EO_FATE_RUNNING;
-	fate = eo_outbox_find(token, origin->xid, retention_s);
+	fate = eo_outbox_find(token, origin, retention_s);
 	if (fate != EO_FATE_UNKNOWN)
 		return fate;
 	if (state == XID_FUTURE)
@@ -496,7 +496,7 @@ eo_settle_is_left(const EoRecord *record, const uint8 *digest)
 {
 	return record->state == EO_STATE_IN_PROGRESS && record->has_origin && record->bind != NULL &&
 		strcmp(record->bind, "tx") == 0 && !eo_slot_prepared_is_known(digest, record->owner) &&
-		eo_outbox_find(record->owner, record->origin.xid, NULL) == EO_FATE_UNKNOWN;
+		eo_outbox_find(record->owner, &record->origin, NULL) == EO_FATE_UNKNOWN;
 }
 
 EoFate

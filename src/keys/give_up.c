@@ -85,8 +85,14 @@ finding_of(const EoAnswer *answer, const EoOutboxRow *row)
 	if (answer->outcome == EO_FAILED_CALL || !answer->exists || r->owner == NULL ||
 		strcmp(r->owner, row->token) != 0)
 		return EO_FOUND_OTHER;
-	/* Others may have completed it without the writes. */
-	if (r->state == EO_STATE_COMPLETED && (row->writes.n == 0 || r->writes == row->writes.n))
+
+	/*
+	 * Others may have completed it without the writes, or with those of
+	 * another transaction.
+	 */
+	if (r->state == EO_STATE_COMPLETED &&
+		(row->writes.n == 0 ||
+		 (r->writes == row->writes.n && eo_origin_is_of(&r->origin, row->life, row->xid))))
 		return EO_FOUND_FINISHED;
 	return r->state == EO_STATE_COMMITTING ? EO_FOUND_SEALED : EO_FOUND_OTHER;
 }

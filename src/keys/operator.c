@@ -505,7 +505,8 @@ static bool
 is_finished(const EoRecord *r, const EoOutboxRow *row)
 {
 	return (row->writes.n > 0 || row->given_up) && r->state == EO_STATE_COMPLETED &&
-		r->writes == row->writes.n && strcmp(r->owner, row->token) == 0;
+		r->writes == row->writes.n && strcmp(r->owner, row->token) == 0 &&
+		(row->writes.n == 0 || eo_origin_is_of(&r->origin, row->life, row->xid));
 }
 
 /*

@@ -172,7 +172,7 @@ read_token(const char *text, uint8 *token)
 
 /* The evidence of the rows that are undecided, or of those that are committed. */
 static EoFate
-find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
+find_rows(const uint8 *token, bool undecided, const EoOrigin *origin, int64 *retention_s)
 {
 	EoFate		found = EO_FATE_UNKNOWN;
 	EoOutboxScan scan;
@@ -181,9 +181,15 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
 	eo_outbox_scan_begin_claim(&scan, token, undecided ? EO_LOOK_UNDECIDED : EO_LOOK_COMMITTED);
 	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(&scan)))
 	{
-		Datum		of = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
+		Datum		xid = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_XID);
+		Datum		life = eo_outbox_scan_column(&scan, tuple, EO_OUTBOX_LIFE);
 
-		if (U64FromFullTransactionId(DatumGetFullTransactionId(of)) != xid)
+		/*
+		 * After a failover an id may be that of two transactions, of two
+		 * lives.
+		 */
+		if (!eo_origin_is_of(origin, DatumGetUUIDP(life)->data,
+							 U64FromFullTransactionId(DatumGetFullTransactionId(xid))))
 			found = Max(found, undecided ? EO_FATE_OTHER_RUNNING : EO_FATE_OTHER_COMMITTED);
 		else if (undecided)
 			found = EO_FATE_RUNNING;
@@ -204,7 +210,7 @@ find_rows(const uint8 *token, bool undecided, uint64 xid, int64 *retention_s)
  * and then the second look finds the rows.
  */
 EoFate
-eo_outbox_find(const char *token, uint64 xid, int64 *retention_s)
+eo_outbox_find(const char *token, const EoOrigin *origin, int64 *retention_s)
 {
 	uint8		bytes[EO_UUID_LEN];
 	EoFate		undecided;
@@ -212,8 +218,8 @@ eo_outbox_find(const char *token, uint64 xid, int64 *retention_s)
 
 	if (!read_token(token, bytes))
 		return EO_FATE_UNKNOWN;
-	undecided = find_rows(bytes, true, xid, retention_s);
-	committed = find_rows(bytes, false, xid, retention_s);
+	undecided = find_rows(bytes, true, origin, retention_s);
+	committed = find_rows(bytes, false, origin, retention_s);
 	return Max(undecided, committed);
 }
 

@@ -57,12 +57,12 @@ typedef enum EoFate
 } EoFate;
 
 /*
- * Judge by the rows under the token alone how the transaction with that id ended: EO_FATE_UNKNOWN
+ * Judge by the rows under the token alone how the transaction that sealed ended: EO_FATE_UNKNOWN
  * if there are none.  Rows of the current transaction do not count.  Looks with the latest
  * snapshot, whatever that of the transaction is.  With EO_FATE_COMMITTED *retention_s is set,
  * unless it is NULL.  The token may be any text.
  */
-extern EoFate eo_outbox_find(const char *token, uint64 xid, int64 *retention_s);
+extern EoFate eo_outbox_find(const char *token, const EoOrigin *origin, int64 *retention_s);
 
 /*
  * Read the committed row of a claim, whatever table it is for; pk and the items are palloc'd.

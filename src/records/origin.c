@@ -37,6 +37,12 @@ eo_origin_write_limits(const uint8_t *life, uint64_t xid,
 }
 
 bool
+eo_origin_is_of(const EoOrigin *origin, const uint8_t *life, uint64_t xid)
+{
+	return origin->xid == xid && memcmp(origin->life, life, EO_UUID_LEN) == 0;
+}
+
+bool
 eo_origin_read(const char *text, EoOrigin *origin)
 {
 	EoOrigin	read = {.xid = 0};

@@ -34,6 +34,9 @@ extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]
 extern void eo_origin_write_limits(const uint8_t *life, uint64_t xid,
 								   char first[EO_ORIGIN_LEN + 1], char last[EO_ORIGIN_LEN + 1]);
 
+/* Is it that of a seal of this transaction? */
+extern bool eo_origin_is_of(const EoOrigin *origin, const uint8_t *life, uint64_t xid);
+
 /*
  * Read such a text.  Returns false for NULL and for every text that
  * eo_origin_write() does not write, and leaves *origin alone then.

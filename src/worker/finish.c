@@ -43,7 +43,6 @@
 #include "ledger/outbox.h"
 #include "pgstat.h"
 #include "records/action_item.h"
-#include "records/origin.h"
 #include "records/record.h"
 #include "records/token.h"
 #include "server/answer.h"
@@ -89,7 +88,7 @@
 /* A row whose writes were refused, or whose answer was not understood, is retried after this. */
 #define REFUSED_WRITES_US INT64CONST(60000000)
 
-/* A row of a life that is over is tried again after this if our lease is too old. */
+/* A row is tried again after this if our lease is too old, or if it is to name another seal. */
 #define LEASE_PAUSE_US INT64CONST(100000)
 
 /* The removal of a row that an operator is changing is retried after this. */
@@ -576,10 +575,11 @@ let_go(void)
  * May the row be finished now?  If not, the job is put off.  Another heir may have retired
  * our life since the job was made, and then settles by its own data what we had inherited.
  * So a row of a life that is over is finished only while our lease holds.  So is any row
- * where transactions are prepared: an heir may have the same transaction, and roll it back.
+ * where transactions are prepared: an heir may have the same transaction, and roll it back; and
+ * one whose record another transaction has sealed.
  */
 static bool
-may_finish(EoWorkerJob *job)
+may_finish(EoWorkerJob *job, bool seal_of_other)
 {
 	const EoOutboxRow *row = job->data;
 	EoLifeVerdict verdict;
@@ -590,7 +590,7 @@ may_finish(EoWorkerJob *job)
 		put_off(job, 0);
 		return false;
 	}
-	if ((verdict.relation == EO_LIFE_OURS && max_prepared_xacts == 0 &&
+	if ((verdict.relation == EO_LIFE_OURS && max_prepared_xacts == 0 && !seal_of_other &&
 		 job->target == job->asked) ||
 		eo_own_life_hold(&row->target))
 		return true;
@@ -602,8 +602,7 @@ static EoAnswer *
 prepare(EoWorkerJob *job, EoStore *store)
 {
 	const EoOutboxRow *row = job->data;
-	char		first[EO_ORIGIN_LEN + 1];
-	char		last[EO_ORIGIN_LEN + 1];
+	EoFinishSeal seal;
 	EoWrite		w = {0};
 
 	if (row->writes.n > 0 && row->writes.text == NULL)
@@ -611,12 +610,12 @@ prepare(EoWorkerJob *job, EoStore *store)
 		hash_search(rows.known, job->token, HASH_REMOVE, NULL);
 		return NULL;
 	}
-	if (!may_finish(job))
+	eo_finish_evidence_seal(row, &seal);
+	if (!may_finish(job, seal.of_other))
 		return NULL;
 	w.owner = row->token;
-	eo_origin_write_limits(row->life, row->xid, first, last);
-	w.origin = first;
-	w.origin_last = last;
+	w.origin = seal.first;
+	w.origin_last = seal.last;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, row->retention_s);
 	w.writes = row->writes.n;
@@ -661,10 +660,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
 
-	/*
-	 * A row goes if its record shows its finish, and else by an operator
-	 * only.
-	 */
+	/* A row goes if its record shows its finish, or by an operator. */
 	if (eo_finish_evidence_shows(job, row, answer))
 	{
 		count(row, job->target->store->stats);
@@ -676,8 +672,13 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 		return false;
 	}
 
-	put_off_refused(row->token, REFUSED_US);
-	eo_finish_note_refused(row, answer);
+	if (eo_finish_evidence_take_seal(row, answer))
+		put_off(job, LEASE_PAUSE_US);
+	else
+	{
+		put_off_refused(row->token, REFUSED_US);
+		eo_finish_note_refused(row, answer);
+	}
 	return true;
 }
 

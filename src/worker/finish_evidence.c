@@ -1,7 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * finish_evidence.c
- *	  Which answers show that a row of the outbox is finished.
+ *	  Which seal the finish of a row is about, and which answers show that it is finished.
+ *
+ * The finish names the transaction of the row, because another one may have sealed the record
+ * under the same token: one that goes on, perhaps in other data, after a failover that has lost
+ * the row.  Then this one is refused.  But if that other transaction is over by this data, and
+ * its life over or ours, nobody else writes the record: everybody who meets it finds the row
+ * (EO_FATE_OTHER_COMMITTED) and leaves it to us.  It is so where a table was restored, and where an
+ * heir lost a commit that the heir after it has.  Then that very seal is named, which no
+ * transaction can commit any more.
  *
  * A row goes by the answer of its own record only.  The record is named by the row's table and key,
  * and the finish is conditional on the token.  If the identity of the row's role is refused,
@@ -25,36 +33,128 @@
  */
 #include "postgres.h"
 
+#include "commit/settle.h"
+#include "ledger/life_verdict.h"
+#include "ledger/lock_limit.h"
 #include "records/record.h"
 #include "server/store_record.h"
+#include "utils/hsearch.h"
 #include "worker/finish_evidence.h"
+#include "worker/life_board.h"
 
-/*
- * Has an operator finished the record without the writes of the row, and then not
- * committed that?
- */
+/* The seal of another transaction that the finish of a row is about. */
+typedef struct OtherSeal
+{
+	char		token[EO_TOKEN_LEN + 1];
+	char		origin[EO_ORIGIN_LEN + 1];
+} OtherSeal;
+
+/* A record that another transaction has sealed, to be judged. */
+typedef struct Judging
+{
+	const EoRecord *record;
+	EoLifeVerdict verdict;
+	EoFate		fate;
+} Judging;
+
+static HTAB *other_seals;		/* by token; NULL: there was none yet */
+
+/* ----- the seal ----- */
+
+void
+eo_finish_evidence_seal(const EoOutboxRow *row, EoFinishSeal *seal)
+{
+	OtherSeal  *other = other_seals == NULL ? NULL :
+	hash_search(other_seals, row->token, HASH_FIND, NULL);
+
+	seal->of_other = other != NULL;
+	if (other == NULL)
+	{
+		eo_origin_write_limits(row->life, row->xid, seal->first, seal->last);
+		return;
+	}
+	strlcpy(seal->first, other->origin, sizeof(seal->first));
+	strlcpy(seal->last, other->origin, sizeof(seal->last));
+}
+
+static void
+judge(void *arg)
+{
+	Judging    *j = arg;
+
+	j->fate = eo_settle_judge(&j->record->origin, j->record->owner, &j->verdict, NULL);
+}
+
+/* Is the transaction over that has sealed the record, and the one of a row committed? */
 static bool
-is_waived(const EoOutboxRow *row, const EoAnswer *answer)
+is_left_to_row(const EoOutboxRow *row, const EoRecord *record)
+{
+	Judging		j = {.record = record,.fate = EO_FATE_UNKNOWN};
+
+	eo_life_board_verdict(&row->target, record->origin.life, &j.verdict);
+	if (j.verdict.relation == EO_LIFE_OTHER)
+	{
+		eo_life_board_watch(&row->target, record->origin.life);
+		return false;
+	}
+	return j.verdict.known && eo_lock_limit_run(EO_LOCKS_OUTBOX, judge, &j) &&
+		j.fate == EO_FATE_OTHER_COMMITTED;
+}
+
+/* False also if the finish has named that seal already: then it was refused for another reason. */
+bool
+eo_finish_evidence_take_seal(const EoOutboxRow *row, const EoAnswer *answer)
 {
 	const EoRecord *r = eo_store_record(answer);
+	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(OtherSeal)};
+	OtherSeal  *other;
+	bool		found;
 
-	return row->writes.n > 0 && answer->outcome == EO_NOT_APPLIED && answer->exists &&
-		r->state == EO_STATE_COMPLETED && strcmp(r->owner, row->token) == 0;
+	if (answer->outcome != EO_NOT_APPLIED || !answer->exists || r->state != EO_STATE_COMMITTING ||
+		r->owner == NULL || strcmp(r->owner, row->token) != 0 || r->writes != row->writes.n ||
+		!r->has_origin || r->origin.xid == 0 ||
+		eo_origin_is_of(&r->origin, row->life, row->xid) || !is_left_to_row(row, r))
+		return false;
+	if (other_seals == NULL)
+		other_seals = hash_create("exactonce seals of others", 16, &ctl, HASH_ELEM | HASH_STRINGS);
+	other = hash_search(other_seals, row->token, HASH_ENTER, &found);
+	if (found && strcmp(other->origin, r->origin_text) == 0)
+		return false;
+	strlcpy(other->origin, r->origin_text, sizeof(other->origin));
+	return true;
 }
+
+/* ----- the answer ----- */
 
 static bool
 bears_origin(const EoOutboxRow *row, const EoAnswer *answer)
 {
 	const EoRecord *r = eo_store_record(answer);
 
-	return answer->exists && r->has_origin && r->origin.xid == row->xid &&
-		memcmp(r->origin.life, row->life, sizeof(row->life)) == 0;
+	return answer->exists && r->has_origin && eo_origin_is_of(&r->origin, row->life, row->xid);
 }
+
+/*
+ * Has an operator finished the record without the writes of the row, and then not
+ * committed that?  If others have completed it, with their writes, those of the row are not made.
+ */
+static bool
+is_waived(const EoOutboxRow *row, const EoAnswer *answer)
+{
+	const EoRecord *r = eo_store_record(answer);
+
+	return row->writes.n > 0 && answer->outcome == EO_NOT_APPLIED && bears_origin(row, answer) &&
+		r->state == EO_STATE_COMPLETED && strcmp(r->owner, row->token) == 0 && r->writes == 0;
+}
+
 
 bool
 eo_finish_evidence_shows(const EoWorkerJob *job, const EoOutboxRow *row, const EoAnswer *answer)
 {
-	if (answer->outcome == EO_APPLIED)
-		return job->target == job->asked || bears_origin(row, answer);
-	return is_waived(row, answer);
+	bool		shows = answer->outcome == EO_APPLIED ?
+	job->target == job->asked || bears_origin(row, answer) : is_waived(row, answer);
+
+	if (shows && other_seals != NULL)
+		(void) hash_search(other_seals, row->token, HASH_REMOVE, NULL);
+	return shows;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * finish_evidence.h
- *	  Which answers show that a row of the outbox is finished.
+ *	  Which seal the finish of a row is about, and which answers show that it is finished.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,8 +11,26 @@
 #include "postgres.h"
 
 #include "ledger/outbox.h"
+#include "records/origin.h"
 #include "server/answer.h"
 #include "worker/jobs.h"
+
+/* The limits of the origins that a finish takes. */
+typedef struct EoFinishSeal
+{
+	char		first[EO_ORIGIN_LEN + 1];
+	char		last[EO_ORIGIN_LEN + 1];
+	bool		of_other;		/* it is that of another transaction, which is
+								 * over */
+} EoFinishSeal;
+
+extern void eo_finish_evidence_seal(const EoOutboxRow *row, EoFinishSeal *seal);
+
+/*
+ * The finish was refused.  Does the record show the seal of another transaction under the token
+ * that is over, so that the next finish is about that seal?
+ */
+extern bool eo_finish_evidence_take_seal(const EoOutboxRow *row, const EoAnswer *answer);
 
 /* Does the answer to the finish of a row show that nothing is left to be done? */
 extern bool eo_finish_evidence_shows(const EoWorkerJob *job, const EoOutboxRow *row,

@@ -415,14 +415,14 @@ inline finish()
 	}
 }
 
-/* An operator finishes by the seal that was read, if its transaction is over. */
-inline resolve()
+/* If another transaction has sealed the record, and is over, that very seal is finished. */
+inline finish_other()
 {
 	d_step
 	{
 		may && row && status == COMMITTING && ours && origin != row_of && !is_open(origin);
 		status = COMPLETED;
-		printf("an operator resolves the key as completed\n");
+		printf("the worker finishes what another transaction has sealed\n");
 		check()
 	}
 }
@@ -504,7 +504,7 @@ end:
 #endif
 	:: finish()
 	:: send_finish()
-	:: resolve()
+	:: finish_other()
 #if FAILOVER > 0
 	:: send_lost_finish()
 #endif

@@ -1,5 +1,5 @@
-# A finish that arrives late, after a failover has lost its commit, when another transaction has
-# sealed the key under the same token.
+# A finish whose record another transaction has sealed under the same token: because a failover has
+# lost the commit and the finish arrives late, or because a table was restored.
 use strict;
 use warnings FATAL => 'all';
 use FindBin;
@@ -42,6 +42,39 @@ sub status
 }
 
 $node->safe_psql('postgres', 'CREATE TABLE work (key text)');
+# ----- a table that is not what it was -----------------------------------------
+
+# Holds the finish of a key until the record was changed.
+sub change_before_finish
+{
+	my ($key, $update, $values, $writes) = @_;
+	fault(key => $key, to => 'COMPLETED', do => 'hold');
+	$node->safe_psql('postgres', "SELECT idem_once('$key'" . ($writes ? ", writes => $writes" : '') . ')');
+	await_request(key => $key, to => 'COMPLETED');
+	my $origin = record($table, $key)->{origin};
+	my ($life, $xid) = split m{/}, $origin;
+	dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$key" } },
+		UpdateExpression => "SET origin = :g$update", $values ? (ExpressionAttributeNames => { '#s' => 'status' }) : (),
+		ExpressionAttributeValues => { ':g' => { S => "$life/" . ($xid - 1) . '/1/AB' }, %{ $values // {} } } });
+	release_held();
+	return;
+}
+
+change_before_finish($_ . ' restored', '', undef, $_ eq 'with writes' ? by('the restored one') : undef) foreach 'simple', 'with writes';
+settled($node);
+is(status($_), 'COMPLETED', "$_: what a transaction has sealed that is over is finished for the one that has committed")
+  foreach 'simple restored', 'with writes restored';
+ok(made('the restored one'), '... with its writes');
+
+change_before_finish('of others', ', #s = :s', { ':s' => { S => 'COMPLETED' } }, by('nobody'));
+my $pending = sub { $node->safe_psql('postgres', 'SELECT ' . ($_[0] // 'reason') . " FROM exactonce_pending WHERE key = 'of others'") };
+wait_until('writes of a commit that others have completed without them stay pending', sub { $pending->() =~ /not by that transaction/ });
+$node->safe_psql('postgres', 'SELECT idem_give_up(\'' . $pending->('id') . '\')');
+settled($node);
+ok(!made('nobody'), '... until they are given up');
+
+# ----- claims that outlive their transactions ----------------------------------
+
 my %token = map { $_ => $node->safe_psql('postgres', "SELECT token FROM idem_acquire('$_', lease => '1 hour')") } 'retried', 'written';
 $node->backup('standby');
 my $standby = PostgreSQL::Test::Cluster->new('standby');

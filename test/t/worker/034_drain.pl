@@ -90,6 +90,20 @@ is(ready(), 'ok|not yet: nothing is left, and new claims are allowed', 'then it 
 is($sql->("SELECT outcome FROM idem_acquire('new')"), 'acquired', 'and they are made');
 isnt($sql->("SELECT life FROM exactonce_lives WHERE state = 'open'"), $life, 'under another life');
 
+# A life that is being closed is neither current nor over.  If no request arrives it is given up, and
+# retired by the next.
+$sql->("SELECT idem_drain(NULL)");
+$sql->("SELECT idem_once('not closed')");
+settled($node);
+$life = $sql->("SELECT life FROM exactonce_lives WHERE state = 'open'");
+fault(key => "ORIGIN#$life", to => $_, do => 'drop', times => 0) foreach 'closed', 'retired';
+cmp_ok($sql->("SELECT idem_drain('@{[ paced('4 s') ]}')"), '>', 0, 'a life that can be neither closed nor retired is left');
+is(item('tap_drain', "ORIGIN#$life")->{state}, 'open', '... and open');
+reset_proxy();
+is($sql->("SELECT idem_drain('@{[ paced('1 min') ]}')"), 0, 'once it can, nothing is left');
+$sql->('SELECT idem_drain(NULL)');
+$sql->("SELECT idem_acquire('under another life', on_commit => 'keep')");
+
 # A beat of the life is on its way while it is closed.
 $life = $sql->("SELECT life FROM exactonce_lives WHERE state = 'open'");
 my $beats = requests(key => "ORIGIN#$life");
