@@ -77,6 +77,12 @@
 /* Longest text of all headers of a request.  A session token has some kilobytes. */
 #define MAX_HEADER_TEXT 16384
 
+/*
+ * Longest head of a reply.  DynamoDB's has some hundred bytes.  libcurl reads heads for as long as
+ * they come, before 8.3.
+ */
+#define MAX_REPLY_HEAD 65536
+
 /* Handles and connections that are kept for reuse; more may be in flight. */
 #define KEEP_HANDLES 64
 
@@ -104,6 +110,7 @@ typedef struct EoHttpHandle
 	int			connect_timeout_ms;
 
 	EoHttpTransfer *transfer;	/* NULL while idle */
+	size_t		head_len;		/* bytes of the reply's head so far */
 	EoBuf		body;
 	bool		has_secret_reply;
 	bool		remote_only;	/* as in the endpoint */
@@ -393,6 +400,7 @@ take_handle(void)
 		h = dlist_container(EoHttpHandle, node, dlist_pop_head_node(&http.idle));
 		http.nidle--;
 		eo_buf_reset(&h->body);
+		h->head_len = 0;
 		h->sent = h->barred = h->reusable = h->has_crc = false;
 		h->message[0] = '\0';
 		return h;
@@ -510,6 +518,9 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 	size_t		len = size * n;
 	char		value[EO_REQUEST_ID_LEN];
 
+	h->head_len += len;
+	if (h->head_len > MAX_REPLY_HEAD)
+		return 0;
 	if (eo_header_value(line, len, "x-amz-crc32", value, sizeof(value)))
 	{
 		h->has_crc = true;
@@ -789,6 +800,9 @@ judge(EoHttpHandle *h, CURLcode code)
 	strlcpy(reply->message, h->barred ? "the host has an address of this machine or of its link" :
 			code == CURLE_ABORTED_BY_CALLBACK ? "the connection was closed before an answer came" :
 			h->message[0] ? h->message : curl_easy_strerror(code), sizeof(reply->message));
+	if (h->head_len > MAX_REPLY_HEAD)
+		snprintf(reply->message, sizeof(reply->message),
+				 "the head of the reply is larger than %d bytes", MAX_REPLY_HEAD);
 	reply->oversized = eo_buf_status(&h->body) == EO_TOO_LARGE;
 	if (!reply->oversized)
 		return;
