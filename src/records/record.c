@@ -599,6 +599,7 @@ eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *tab
 typedef struct Spelled
 {
 	const EoLayout *layout;
+	uint64_t	number;			/* of the layout, which may be gone */
 	EoVerb		verb;
 	unsigned int set;
 	EoExpression expression;
@@ -606,16 +607,29 @@ typedef struct Spelled
 	struct Spelled *next;		/* of layouts other than native */
 } Spelled;
 
-/* Those of the other layouts are few, and are kept in a list. */
+static void
+free_spelled(Spelled *s)
+{
+	eo_buf_free(&s->expression.text);
+	eo_buf_free(&s->statement.text);
+	free(s);
+}
+
+/*
+ * So many of the other layouts are kept, in a list; then it begins anew, because layouts come and go.
+ */
+#define MAX_SPELLED 512
+
 static Spelled *
 find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 {
 	static Spelled *native[N_VERBS][N_VARIANTS];
 	static Spelled *others;
+	static int	nothers;
 	Spelled   **place = layout->is_native ? &native[verb][set] : &others;
 
-	while (*place != NULL &&
-		   ((*place)->set != set || (*place)->verb != verb || (*place)->layout != layout))
+	while (*place != NULL && ((*place)->set != set || (*place)->verb != verb ||
+							  (*place)->number != layout->number))
 		place = &(*place)->next;
 	if (*place == NULL)
 	{
@@ -623,7 +637,18 @@ find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 
 		if (made == NULL)
 			return NULL;
+		if (!layout->is_native && ++nothers > MAX_SPELLED)
+		{
+			for (Spelled *s = others, *next; s != NULL; s = next)
+			{
+				next = s->next;
+				free_spelled(s);
+			}
+			nothers = 1;
+			place = &others;
+		}
 		made->layout = layout;
+		made->number = layout->number;
 		/* Numbers, states, and the terms of claims. */
 		made->expression.steady = "01CFIMabh";
 		made->verb = verb;
