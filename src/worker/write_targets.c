@@ -71,7 +71,7 @@
 
 /* A target that had nothing to do at so many looks is forgotten. */
 #define IDLE_LOOK_US INT64CONST(60000000)
-#define MAX_IDLE_LOOKS 10
+#define MAX_IDLE_LOOKS 5
 
 static struct
 {
@@ -256,9 +256,8 @@ forget_idle(void)
 		t->wanted = false;
 		if (t->idle <= MAX_IDLE_LOOKS)
 			continue;
-		ereport(DEBUG1,
-				(errmsg_internal("exactonce: table \"%s\" had no work by role %u on server %u, and is forgotten",
-								 t->target.table, t->target.userid, t->target.serverid)));
+		elog(DEBUG1, "exactonce: table \"%s\" had no work by role %u on server %u, and is forgotten",
+			 t->target.table, t->target.userid, t->target.serverid);
 		forget(t);
 	}
 }

@@ -95,7 +95,7 @@ typedef struct EoWorkerTarget
 extern void eo_write_targets_init(void);
 
 /*
- * The entry of a target, made if there is none.  It lasts until it has had nothing to do for ten
+ * The entry of a target, made if there is none.  It lasts until it has had nothing to do for five
  * minutes, and is forgotten in eo_write_targets_build() only.
  */
 extern EoWorkerTarget *eo_write_target_of(const EoTarget *target);
