@@ -90,8 +90,8 @@ static const Column targets_columns[] = {
 };
 
 /*
- * The first one is the primary key, if it is unique.  By its token a row of the outbox is found, too, and by the
- * key those for other addresses of its table.
+ * The first one is the primary key, if it is unique.  By its token a row of the outbox is found,
+ * too, and by the key those for other addresses of its table.
  */
 static const Key outbox_indexes[] = {
 	{3, {1, 2, 3}, true, "ALTER TABLE " EO_INTERNAL_SCHEMA ".outbox ADD PRIMARY KEY (system_identifier, dboid, digest)"},
@@ -515,11 +515,13 @@ eo_internal_form_lacks_key(Relation rel, EoInternalTable table, char **undo)
 	}
 	for (int i = form->indexes[0].unique; i < form->nindexes; i++)
 	{
-		if (has_index(rel, form, &form->indexes[i]))
+		const Key  *own = &form->indexes[i];
+
+		if (has_index(rel, form, own))
 			continue;
-		*undo = pstrdup(form->indexes[i].undo);
-		return psprintf("It has no valid %sindex by %s.", form->indexes[i].unique ? "unique " : "",
-						form->columns[form->indexes[i].columns[form->indexes[i].ncolumns - 1] - 1].name);
+		*undo = pstrdup(own->undo);
+		return psprintf("It has no valid %sindex by %s.", own->unique ? "unique " : "",
+						form->columns[own->columns[own->ncolumns - 1] - 1].name);
 	}
 	return NULL;
 }

@@ -163,7 +163,8 @@ check_room(Relation rel, const EoTarget *target)
 
 	if (eo_target_is_trusted(target))
 		return;
-	ScanKeyInit(&keys[0], C_TENANT, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(target->tenant));
+	ScanKeyInit(&keys[0], C_TENANT, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(target->tenant));
 	ScanKeyInit(&keys[1], C_FIRST_USED, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
 				TimestampTzGetDatum(since));
 	scan = systable_beginscan(rel, InvalidOid, false, SnapshotSelf, lengthof(keys), keys);

@@ -604,58 +604,33 @@ typedef struct Spelled
 	unsigned int set;
 	EoExpression expression;
 	EoStatement statement;
-	struct Spelled *next;		/* of layouts other than native */
 } Spelled;
 
-static void
-free_spelled(Spelled *s)
-{
-	eo_buf_free(&s->expression.text);
-	eo_buf_free(&s->statement.text);
-	free(s);
-}
-
-/*
- * So many of the other layouts are kept, in a list; then it begins anew, because layouts come and go.
- */
-#define MAX_SPELLED 512
-
+/* Layouts come and go, so those of the other layouts have a place that they share. */
 static Spelled *
 find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 {
 	static Spelled *native[N_VERBS][N_VARIANTS];
-	static Spelled *others;
-	static int	nothers;
-	Spelled   **place = layout->is_native ? &native[verb][set] : &others;
+	static Spelled *others[509];
+	size_t		n = ((size_t) layout->number * N_VERBS + verb) * N_VARIANTS + set;
+	Spelled   **place = layout->is_native ? &native[verb][set] : &others[n % 509];
+	Spelled    *s = *place;
 
-	while (*place != NULL && ((*place)->set != set || (*place)->verb != verb ||
-							  (*place)->number != layout->number))
-		place = &(*place)->next;
-	if (*place == NULL)
-	{
-		Spelled    *made = calloc(1, sizeof(Spelled));
-
-		if (made == NULL)
-			return NULL;
-		if (!layout->is_native && ++nothers > MAX_SPELLED)
-		{
-			for (Spelled *s = others, *next; s != NULL; s = next)
-			{
-				next = s->next;
-				free_spelled(s);
-			}
-			nothers = 1;
-			place = &others;
-		}
-		made->layout = layout;
-		made->number = layout->number;
-		/* Numbers, states, and the terms of claims. */
-		made->expression.steady = "01CFIMabh";
-		made->verb = verb;
-		made->set = set;
-		*place = made;
-	}
-	return *place;
+	if (s != NULL && s->set == set && s->verb == verb && s->number == layout->number)
+		return s;
+	s = s != NULL ? s : calloc(1, sizeof(Spelled));
+	if (s == NULL)
+		return NULL;
+	eo_buf_free(&s->expression.text);
+	eo_buf_free(&s->statement.text);
+	memset(s, 0, sizeof(*s));
+	s->layout = layout;
+	s->number = layout->number;
+	/* Numbers, states, and the terms of claims. */
+	s->expression.steady = "01CFIMabh";
+	s->verb = verb;
+	s->set = set;
+	return *place = s;
 }
 
 /* The structs that the values of a write are taken from. */

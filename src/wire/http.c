@@ -77,10 +77,7 @@
 /* Longest text of all headers of a request.  A session token has some kilobytes. */
 #define MAX_HEADER_TEXT 16384
 
-/*
- * Longest head of a reply.  DynamoDB's has some hundred bytes.  libcurl reads heads for as long as
- * they come, before 8.3.
- */
+/* Longest head of a reply.  Before 8.3 libcurl reads it for as long as it comes. */
 #define MAX_REPLY_HEAD 65536
 
 /* Handles and connections that are kept for reuse; more may be in flight. */
@@ -756,17 +753,6 @@ end_transfer(EoHttpHandle *h, CURLcode code)
 	http.finished = true;
 }
 
-static pg_crc32
-crc_of(const EoBuf *body)
-{
-	pg_crc32	crc;
-
-	INIT_TRADITIONAL_CRC32(crc);
-	COMP_TRADITIONAL_CRC32(crc, body->data, body->len);
-	FIN_TRADITIONAL_CRC32(crc);
-	return crc;
-}
-
 /* Fill in the reply of a transfer that curl has finished with this code. */
 static void
 judge(EoHttpHandle *h, CURLcode code)
@@ -774,6 +760,7 @@ judge(EoHttpHandle *h, CURLcode code)
 	EoHttpReply *reply = &h->transfer->reply;
 	long		http_status = 0;
 	long		sent = 0;
+	pg_crc32	crc;
 
 	h->reusable = code == CURLE_OK;
 	if (h->reusable)
@@ -782,7 +769,10 @@ judge(EoHttpHandle *h, CURLcode code)
 		reply->http_status = (int) http_status;
 		reply->body = eo_buf_str(&h->body);
 		reply->body_len = h->body.len;
-		reply->status = !h->has_crc || h->crc == crc_of(&h->body) ? EO_OK : EO_UNKNOWN;
+		INIT_TRADITIONAL_CRC32(crc);
+		COMP_TRADITIONAL_CRC32(crc, h->body.data, h->body.len);
+		FIN_TRADITIONAL_CRC32(crc);
+		reply->status = !h->has_crc || h->crc == crc ? EO_OK : EO_UNKNOWN;
 		if (reply->status != EO_OK)
 			strlcpy(reply->message, "the reply does not match its x-amz-crc32 checksum",
 					sizeof(reply->message));
@@ -799,10 +789,8 @@ judge(EoHttpHandle *h, CURLcode code)
 		reply->status = sent > 0 ? EO_UNKNOWN : EO_NO_MEMORY;
 	strlcpy(reply->message, h->barred ? "the host has an address of this machine or of its link" :
 			code == CURLE_ABORTED_BY_CALLBACK ? "the connection was closed before an answer came" :
+			h->head_len > MAX_REPLY_HEAD ? "the head of the reply is larger than 65536 bytes" :
 			h->message[0] ? h->message : curl_easy_strerror(code), sizeof(reply->message));
-	if (h->head_len > MAX_REPLY_HEAD)
-		snprintf(reply->message, sizeof(reply->message),
-				 "the head of the reply is larger than %d bytes", MAX_REPLY_HEAD);
 	reply->oversized = eo_buf_status(&h->body) == EO_TOO_LARGE;
 	if (!reply->oversized)
 		return;

@@ -55,9 +55,9 @@
 #include "worker/write_targets.h"
 
 /*
- * So many bytes of writes are read before their jobs are done.  An owner of servers has at most half
- * of what the others leave, and a target half of what his other targets leave of that.  Whoever has
- * nothing may have one row.
+ * So many bytes of writes are read before their jobs are done.  An owner of servers has at most
+ * half of what the others leave, and a target half of what his other targets leave of that.
+ * Whoever has nothing may have one row.
  */
 #define MAX_BYTES (64 * 1024 * 1024)
 

@@ -252,7 +252,7 @@ forget_idle(void)
 		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
 
 		t->idle = is_busy(t) || t->kept ? 0 : t->idle + 1;
-		/* Whoever wants it says so again. */
+		/* A scan that goes on says so again. */
 		t->wanted = false;
 		if (t->idle <= MAX_IDLE_LOOKS)
 			continue;

@@ -102,9 +102,9 @@ extern EoWorkerTarget *eo_write_target_of(const EoTarget *target);
 
 /*
  * Build stores for targets that have jobs and no store from the present catalogs: for all that
- * are about lives and heartbeats, and for some of the others.  Runs transactions of its own, so it must not be called in one.  If a
- * store cannot be built the error is logged, the target is failing, and it is tried again
- * after a pause.
+ * are about lives and heartbeats, and for some of the others.  Runs transactions of its own, so it
+ * must not be called in one.  If a store cannot be built the error is logged, the target is
+ * failing, and it is tried again after a pause.
  */
 extern void eo_write_targets_build(void);
 
