@@ -225,8 +225,9 @@ find_other_column(Relation rel, const Form *form, char **undo)
 		}
 		if (att->atttypid != ours->type)
 		{
-			*undo = psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s", form->name, ours->name,
-							 format_type_be(ours->type));
+			*undo = psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s%s", form->name, ours->name,
+							 format_type_be(ours->type),
+							 ours->type == TEXTOID ? " COLLATE \"C\"" : "");
 			return psprintf("Its column %s has another type than the extension made.", ours->name);
 		}
 		if (att->attnotnull == ours->nullable || att->attgenerated != '\0')

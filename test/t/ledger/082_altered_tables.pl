@@ -94,7 +94,7 @@ refused('a generated column', "ALTER TABLE $schema.lives ADD COLUMN next int8 GE
 refused('a column of targets', "ALTER TABLE $schema.targets ADD COLUMN \"A b\" int NOT NULL DEFAULT 7", 'other columns',
 	"ALTER TABLE $schema.targets DROP COLUMN \"A b\"");
 refused('another type', "ALTER TABLE $schema.outbox ALTER COLUMN layout TYPE varchar(50)", 'column layout has another type',
-	"ALTER TABLE $schema.outbox ALTER COLUMN layout TYPE text");
+	"ALTER TABLE $schema.outbox ALTER COLUMN layout TYPE text COLLATE \"C\"");
 refused('NOT NULL', "ALTER TABLE $schema.outbox ALTER COLUMN writes SET NOT NULL", 'column writes is not as',
 	"ALTER TABLE $schema.outbox ALTER COLUMN writes DROP NOT NULL");
 refused('no NOT NULL', "ALTER TABLE $schema.lives ALTER COLUMN beat DROP NOT NULL", 'column beat is not as',
