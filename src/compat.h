@@ -26,9 +26,9 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 #if PG_VERSION_NUM >= 160000
-#include "catalog/pg_database.h"
 #include "varatt.h"
 #endif
+#include "catalog/pg_database.h"
 #include "catalog/pg_foreign_data_wrapper.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
@@ -67,6 +67,11 @@
 		return &info; \
 	} \
 	extern int no_such_variable
+#endif
+
+/* A DROP DATABASE that was interrupted leaves this, from 15.4 on. */
+#ifndef DATCONNLIMIT_INVALID_DB
+#define DATCONNLIMIT_INVALID_DB (-2)
 #endif
 
 /* Meaningful only in http.c, which includes curl before this file. */

@@ -52,7 +52,10 @@ typedef struct Database
 	bool		wanted;
 	bool		visit;			/* wanted only because the server has started:
 								 * no session waits for it */
-	bool		drained;		/* new claims are barred */
+	int			draining;		/* sessions that bar new claims while they
+								 * wait */
+	bool		drained;		/* one of them has found nothing left: they
+								 * stay barred */
 	bool		wants_life;		/* a session waits for a life, see lives.h */
 	bool		prepared_known; /* rows of prepared transactions have slots */
 	bool		leave;			/* its worker is to go */
@@ -90,6 +93,7 @@ const EoMemory eo_database_memory = {
 };
 
 static bool is_unused(Database *db);
+static bool is_drained(const Database *db);
 static bool has_slots(Database *db);
 
 /* ----- entries; the lock is held ----- */
@@ -151,7 +155,7 @@ forget_if_unused(Database *db)
 static bool
 is_unused(Database *db)
 {
-	return db->info.worker_pid == 0 && !db->drained && !has_slots(db);
+	return db->info.worker_pid == 0 && !is_drained(db) && !has_slots(db);
 }
 
 /* Find the entry of a database, or make one; NULL: there is no room. */
@@ -279,16 +283,44 @@ eo_database_wake(Oid dboid)
 		SetLatch(db->latch);
 }
 
-void
-eo_database_drain(Oid dboid, bool drain)
+bool
+eo_database_drain(Oid dboid)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	Database   *db = find_or_enter(dboid);
 
 	if (db == NULL)
+		return false;
+	db->draining++;
+	return true;
+}
+
+void
+eo_database_drain_end(Oid dboid, bool drained)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
+
+	if (db == NULL)
 		return;
-	db->drained = drain;
-	eo_database_wake_worker(dboid);
+	db->draining--;
+	db->drained |= drained;
+}
+
+void
+eo_database_undrain(Oid dboid)
+{
+	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
+	Database   *db = find(dboid);
+
+	if (db != NULL)
+		db->drained = false;
+}
+
+static bool
+is_drained(const Database *db)
+{
+	return db->drained || db->draining > 0;
 }
 
 bool
@@ -296,7 +328,7 @@ eo_database_is_drained_locked(Oid dboid)
 {
 	const Database *db = find(dboid);
 
-	return db != NULL && db->drained;
+	return db != NULL && is_drained(db);
 }
 
 bool

@@ -60,10 +60,13 @@ extern bool eo_database_info(Oid dboid, EoDatabaseInfo *info);
 extern void eo_database_wake(Oid dboid);
 
 /*
- * Bar new claims of a database, and have its worker close its life once nothing is left
- * to be done; or allow them again.
+ * A session bars new claims of a database and has its worker close its life once nothing is left
+ * to be done (false: there is no room), until it ends that.  If the database is drained by then
+ * new claims stay barred, until somebody allows them again.
  */
-extern void eo_database_drain(Oid dboid, bool drain);
+extern bool eo_database_drain(Oid dboid);
+extern void eo_database_drain_end(Oid dboid, bool drained);
+extern void eo_database_undrain(Oid dboid);
 extern bool eo_database_is_drained(Oid dboid);
 
 /* Have the worker mint a life, see lives.h; and ask whether somebody wants one. */

@@ -32,6 +32,7 @@ eo_target_of(const EoStore *store, EoTarget *target)
 	target->serverid = s->serverid;
 	target->userid = s->userid;
 	target->tenant = s->place_tenant;
+	target->owner = s->tenant;
 	target->plain_http = s->plain_http;
 	if (strlcpy(target->url, s->url, sizeof(target->url)) >= sizeof(target->url) ||
 		strlcpy(target->region, s->region, sizeof(target->region)) >= sizeof(target->region) ||
@@ -65,7 +66,9 @@ eo_target_same_partition(const EoTarget *a, const EoTarget *b)
 
 /*
  * No credentials are part of it: they may be rotated while a claim is held, and
- * after that the key must still be found.
+ * after that the key must still be found.  The owner is: whoever may make servers can name the
+ * table of any other one, and must not hold up or refuse its keys.  It comes first, where no
+ * address looks like it.
  */
 void
 eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
@@ -76,15 +79,18 @@ eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 	static int	at;				/* its text; the other one is free */
 	EoBuf	   *text = &texts[!at];
 	const char *partition = partition_of(target);
-	const char *parts[] = {target->url, target->region, target->table, pk, partition};
-	int			nparts = partition != NULL ? 5 : 4;
+	char		owner[12] = "";
+	const char *parts[] = {owner, target->url, target->region, target->table, pk, partition};
+	int			nparts = partition != NULL ? 6 : 5;
 
 	/* PostgreSQL's own context would fetch the algorithm for each digest. */
 	if (crypto == NULL)
 		crypto = eo_crypto_create();
 	eo_buf_reset(text);
+	if (OidIsValid(target->owner))
+		snprintf(owner, sizeof(owner), "%u", target->owner);
 	/* The terminator is included, so that two parts cannot run together. */
-	for (int i = 0; i < nparts; i++)
+	for (int i = owner[0] != '\0' ? 0 : 1; i < nparts; i++)
 		eo_buf_add(text, parts[i], strlen(parts[i]) + 1);
 	/* A key is often completed right after it was acquired. */
 	if (eo_buf_status(text) == EO_OK && text->len == texts[at].len &&

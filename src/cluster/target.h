@@ -25,6 +25,7 @@ typedef struct EoTarget
 	Oid			serverid;
 	Oid			userid;			/* whose user mapping is used */
 	Oid			tenant;			/* see eo_options_tenant() */
+	Oid			owner;			/* see eo_options_owner() */
 	bool		plain_http;
 	char		url[320];
 	char		region[64];
@@ -100,7 +101,8 @@ extern void eo_target_of(const EoStore *store, EoTarget *target);
 
 /*
  * Write the digest (EO_DIGEST_LEN bytes) by which the claim table and the outbox find
- * a key: SHA-256 of endpoint, region, table, key and, if there is one, static partition.
+ * a key: SHA-256 of owner, unless that is a superuser, endpoint, region, table, key and, if there
+ * is one, static partition.
  */
 extern void eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest);
 

@@ -7,6 +7,9 @@
  * be COMPLETED, and nothing be under way.  Then the life of the database can be closed,
  * and the life after it has nothing to inherit.
  *
+ * Several sessions may drain a database at once.  Each of them bars new claims for as long as it
+ * waits, however it ends.  After one that has found nothing left they stay barred.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -18,12 +21,14 @@
 #include "commit/xact.h"
 #include "ledger/outbox.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "wire/clock.h"
 #include "wire/http.h"
 
 #define LOOK_US INT64CONST(20000)
 
 static int	rows;
+static bool waits;				/* this session bars new claims */
 
 static bool
 count_row(const EoOutboxRow *row)
@@ -65,9 +70,27 @@ wait_for_end(int64 timeout_ms)
 	return left;
 }
 
+static void
+stop_waiting(bool drained)
+{
+	if (waits)
+		eo_database_drain_end(MyDatabaseId, drained);
+	waits = false;
+}
+
+/* The process ends, perhaps while it waits: PG_CATCH is not reached by FATAL. */
+static void
+stop_at_exit(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	stop_waiting(false);
+}
+
 int
 eo_drain(int64 timeout_ms)
 {
+	static bool registered = false;
 	int			left;
 
 	if (eo_xact_has_work())
@@ -75,24 +98,26 @@ eo_drain(int64 timeout_ms)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot drain the database: this transaction has claims, or writes that wait for its commit"),
 				 errhint("Call idem_drain() in a session of its own.")));
-	eo_database_drain(MyDatabaseId, true);
+	if (!registered)
+		before_shmem_exit(stop_at_exit, (Datum) 0);
+	registered = true;
+	waits = eo_database_drain(MyDatabaseId);
 	PG_TRY();
 	{
 		left = wait_for_end(timeout_ms);
 	}
 	PG_CATCH();
 	{
-		eo_drain_end();
+		stop_waiting(false);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	if (left > 0)
-		eo_drain_end();
+	stop_waiting(left == 0);
 	return left;
 }
 
 void
 eo_drain_end(void)
 {
-	eo_database_drain(MyDatabaseId, false);
+	eo_database_undrain(MyDatabaseId);
 }

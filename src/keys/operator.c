@@ -642,7 +642,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 	if (completed && r->writes > 0)
 		verb = EO_WAIVE;
 	w.owner = r->owner;
-	w.origin = r->origin_text != NULL ? r->origin_text : "";
+	w.origin = w.origin_last = r->origin_text != NULL ? r->origin_text : "";
 	eo_key_need_clock(k, "resolve");
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, retention_s);

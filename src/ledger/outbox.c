@@ -12,7 +12,8 @@
  *
  * The key of a row is system identifier, database OID and digest.  The first two
  * distinguish our own rows from those that came with a copy.  The digest is made of
- * the address of the DynamoDB table and the key.  A table may have several addresses, and a
+ * the owner of the server, unless that is a superuser, the address of the DynamoDB table and the
+ * key.  A table may have several addresses, and a
  * server may be altered, so a digest is no evidence: it says where a row is to be finished, and
  * a second completion by the same address waits for the first (by another one, see
  * outbox_guard.c).  Whether a transaction has committed is found by the token of its claim, which

@@ -22,6 +22,16 @@
  * The row of the second completion is inserted before others are looked for.  So of two
  * transactions at least one sees the other, and waits for its end.
  *
+ * The owner of a server says where its address leads, and as whom it signs.  So in a table that is
+ * his alone he could complete any key that he can guess, and never have that confirmed; and nothing
+ * tells that table from the one that others have.  So a row is believed by the servers of its
+ * owner, and a row of a superuser's server by all servers.  As long as DynamoDB has the record, it
+ * refuses the second claim.  If the record of a tenant's completion is lost before its finish, and
+ * somebody else's server leads to the same record, the key is completed again by that one.
+ *
+ * The lock of another owner's transaction, which may never end, is not waited for: the key is in
+ * progress if that transaction lasts longer than a finish is waited for.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -64,6 +74,37 @@ may_be_same_table(const EoTarget *a, const EoTarget *b)
 }
 
 /*
+ * Is a row believed by the servers of an owner?  Its server may have been given away, or have been
+ * dropped, since the row was made.  The digest tells who owned it then, and its present owner
+ * counts, too: so no evidence is lost when the owner of a server changes.
+ */
+static bool
+is_believed(const EoOutboxRow *row, Oid owner)
+{
+	EoTarget	made = row->target;
+	const Oid	owners[] = {InvalidOid, owner};
+	uint8		digest[EO_DIGEST_LEN];
+
+	for (int i = 0; i < (int) lengthof(owners); i++)
+	{
+		made.owner = owners[i];
+		if (row->target.owner == made.owner)
+			return true;
+		eo_target_digest(&made, row->pk, digest);
+		if (memcmp(digest, row->digest, EO_DIGEST_LEN) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Does a row tell about a key of that table? */
+static bool
+is_evidence(const EoOutboxRow *row, const EoTarget *target)
+{
+	return may_be_same_table(&row->target, target) && is_believed(row, target->owner);
+}
+
+/*
  * Find a row of the same key that is not of our transaction; with EO_LOOK_ALL one of any table,
  * which is not read.  *goes_on is the transaction that goes on and has made the row, or is
  * changing it.
@@ -90,7 +131,7 @@ find_row(const EoOutboxRow *row, EoOutboxLook look, EoOutboxRow *other, Transact
 		if (look == EO_LOOK_UNDECIDED)
 			*goes_on = TransactionIdIsValid(s.dirty.xmin) ? s.dirty.xmin : s.dirty.xmax;
 		eo_outbox_scan_read(&s, tuple, other);
-		found = may_be_same_table(&other->target, &row->target);
+		found = is_evidence(other, &row->target);
 	}
 	eo_outbox_scan_end(&s);
 	return found;
@@ -191,15 +232,21 @@ check_others(const EoOutboxRow *row, const char *key, const char *server, bool o
 	while (find_other(row, &other, &goes_on))
 	{
 		int64		now_us = eo_clock_monotonic_us();
+		bool		open = TransactionIdIsValid(goes_on);
 
-		if (TransactionIdIsValid(goes_on))
+		if (open && other.target.owner == row->target.owner)
 		{
 			XactLockTableWait(goes_on, NULL, NULL, XLTW_None);
 			continue;
 		}
 		if (until_us == 0)
 			until_us = now_us + FINISH_WAIT_US;
-		if (other.given_up || other.trouble == EO_TROUBLE_REFUSED || now_us >= until_us)
+		if (open && now_us >= until_us)
+			eo_error_raise_in_progress(key, server,
+									   "A transaction of this database that completes it by another address of the table goes on.",
+									   "Retry the transaction when that one has ended.");
+		if (!open && (other.given_up || other.trouble == EO_TROUBLE_REFUSED ||
+					  now_us >= until_us))
 			raise_unfinished(&other, key, server, once, guard);
 		eo_database_wake(MyDatabaseId);
 		eo_http_wait(now_us + FINISH_LOOK_US, EO_WAIT_RAISE);
@@ -230,7 +277,7 @@ eo_outbox_guard_rows(const EoTarget *target, const char *pk)
 		EoOutboxRow *row = palloc(sizeof(EoOutboxRow));
 
 		eo_outbox_scan_read(&s, tuple, row);
-		if (may_be_same_table(&row->target, target))
+		if (is_evidence(row, target))
 			rows = lappend(rows, row);
 	}
 	eo_outbox_scan_end(&s);

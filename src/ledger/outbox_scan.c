@@ -36,7 +36,7 @@
 #include "utils/xid8.h"
 #include "wire/hex.h"
 
-/* The server, role and tenant of the last row that a scan has read: many rows have the same. */
+/* The server, role, tenant and owner of the last row of a scan: many rows have the same. */
 static EoTarget last;
 
 static void begin(EoOutboxScan *s, Oid indexid, int nkeys);
@@ -248,8 +248,10 @@ eo_outbox_scan_read(const EoOutboxScan *s, HeapTuple tuple, EoOutboxRow *row)
 		last.serverid = row->target.serverid;
 		last.userid = row->target.userid;
 		last.tenant = eo_options_tenant(last.serverid, last.userid);
+		last.owner = eo_options_owner(last.serverid, last.userid);
 	}
 	row->target.tenant = last.tenant;
+	row->target.owner = last.owner;
 	row->target.plain_http = DatumGetBool(values[EO_OUTBOX_PLAIN_HTTP - 1]);
 	memcpy(row->life, DatumGetUUIDP(values[EO_OUTBOX_LIFE - 1])->data, sizeof(row->life));
 	row->given_up = DatumGetBool(values[EO_OUTBOX_GIVEN_UP - 1]);

@@ -66,7 +66,7 @@ static const struct
 	},
 	/* It was consumed at the instant of the seal. */
 	[EO_FINISH] = {
-		OWN_SEAL,
+		OWN_SEAL "[g? AND #g >= :g AND #g <= :H]",
 		"SET #c = #S, #l = #T REMOVE #s, #b, #S, #T"
 	},
 	[EO_ABORT] = {
@@ -109,6 +109,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['o'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, owner), 0},
 	['b'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, bind), 0},
 	['g'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, origin), 0},
+	['H'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, origin_last), 0},
 	['i'] = {EO_VALUE_NUMBER, FROM_WRITE, offsetof(EoWrite, now_ms), 0},
 	['t'] = {EO_VALUE_STRING, FROM_ACTION, offsetof(EoActionSeal, token), 0},
 	['q'] = {EO_VALUE_STRING, FROM_ACTION, offsetof(EoActionSeal, attempt), 0},

@@ -24,6 +24,18 @@ eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1])
 				 (unsigned long long) origin->lsn);
 }
 
+/* "~" is behind every digit. */
+void
+eo_origin_write_limits(const uint8_t *life, uint64_t xid,
+					   char first[EO_ORIGIN_LEN + 1], char last[EO_ORIGIN_LEN + 1])
+{
+	char		text[EO_UUID_TEXT_LEN + 1];
+
+	eo_hex_put_uuid(life, text);
+	snprintf(first, EO_ORIGIN_LEN + 1, "%s/%llu/", text, (unsigned long long) xid);
+	snprintf(last, EO_ORIGIN_LEN + 1, "%s~", first);
+}
+
 bool
 eo_origin_read(const char *text, EoOrigin *origin)
 {

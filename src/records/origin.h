@@ -28,6 +28,13 @@ typedef struct EoOrigin
 extern void eo_origin_write(const EoOrigin *origin, char text[EO_ORIGIN_LEN + 1]);
 
 /*
+ * Write the limits of the texts of all origins of a transaction: whoever has only its row
+ * does not know where in the WAL it sealed.
+ */
+extern void eo_origin_write_limits(const uint8_t *life, uint64_t xid,
+								   char first[EO_ORIGIN_LEN + 1], char last[EO_ORIGIN_LEN + 1]);
+
+/*
  * Read such a text.  Returns false for NULL and for every text that
  * eo_origin_write() does not write, and leaves *origin alone then.
  */

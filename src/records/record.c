@@ -365,13 +365,16 @@ static const struct
 	},
 
 	/*
-	 * A request that does not bring the writes of a record must not finish
-	 * it.  A seal without writes removes the number that another client may
-	 * have left.
+	 * A claim may be sealed by several transactions in turn, and after a
+	 * failover by one that the sender of this finish knows nothing of: so the
+	 * seal is named.  A request that does not bring the writes of a record
+	 * must not finish it.  A seal without writes removes the number that
+	 * another client may have left.
 	 */
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,
-		"#s = :M AND #o = :o[q? AND #w = :q][!q? AND attribute_not_exists(#w)]" UNTOUCHED,
+		"#s = :M AND #o = :o[g? AND #g >= :g AND #g <= :H][x? AND attribute_not_exists(#g)]"
+		"[q? AND #w = :q][!q? AND attribute_not_exists(#w)]" UNTOUCHED,
 		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l" REMOVE_RUN REMOVE_KEPT
 	},
 
@@ -381,7 +384,7 @@ static const struct
 	 */
 	[EO_WAIVE] = {
 		EO_STATE_COMPLETED,
-		"#s = :M AND #o = :o" UNTOUCHED,
+		IS_OWN_SEALED,
 		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l, #w" REMOVE_RUN REMOVE_KEPT
 	},
 	/* The run counts, so that a key whose work always fails reaches max_runs. */
@@ -516,6 +519,7 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['o'] = STRING(FROM_WRITE, EoWrite, owner),
 	['b'] = STRING(FROM_WRITE, EoWrite, bind),
 	['g'] = STRING(FROM_WRITE, EoWrite, origin),
+	['H'] = STRING(FROM_WRITE, EoWrite, origin_last),
 	['G'] = {EO_VALUE_SET, FROM_WRITE, offsetof(EoWrite, origin), 0},
 	['p'] = STRING(FROM_WRITE, EoWrite, payload_sha256),
 	['j'] = STRING(FROM_WRITE, EoWrite, handler),

@@ -181,9 +181,13 @@ typedef struct EoWrite
 	 * The text of the origin of the transaction that seals, which no other
 	 * transaction has.  For EO_ABORT, EO_BURY, EO_UNSEAL, EO_RESUME and
 	 * EO_NOTE_UNDONE, that of the transaction whose seal is undone: NULL if
-	 * it sealed nothing, "" if it left no origin.
+	 * it sealed nothing, "" if it left no origin.  For EO_FINISH and EO_WAIVE
+	 * that of the seal that is finished; EO_FINISH takes any from origin to
+	 * origin_last, as eo_origin_write_limits() makes them of a transaction
+	 * whose seal is not known to the letter.
 	 */
 	const char *origin;
+	const char *origin_last;
 	const char *payload_sha256; /* NULL: neither compared nor set */
 	const char *handler;		/* the same */
 	const char *result;			/* NULL: none */

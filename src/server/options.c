@@ -282,6 +282,15 @@ eo_options_tenant(Oid serverid, Oid userid)
 	return superuser_arg(userid) ? InvalidOid : userid;
 }
 
+Oid
+eo_options_owner(Oid serverid, Oid userid)
+{
+	const ForeignServer *fs = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+	Oid			owner = fs != NULL ? fs->owner : userid;
+
+	return superuser_arg(owner) ? InvalidOid : owner;
+}
+
 static Oid
 tenant_of(const ForeignServer *fs)
 {

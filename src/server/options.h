@@ -68,6 +68,12 @@ extern EoServer *eo_options_load_like(const char *url, const char *region, const
  */
 extern Oid	eo_options_tenant(Oid serverid, Oid userid);
 
+/*
+ * The owner of a server; InvalidOid: a superuser.  Once there is no such server it is the role that
+ * used it, unless that is a superuser.
+ */
+extern Oid	eo_options_owner(Oid serverid, Oid userid);
+
 /* The OIDs of all servers of the extension. */
 extern List *eo_options_servers(void);
 

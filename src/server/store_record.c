@@ -51,6 +51,7 @@ plan(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const EoWrite 
 	written->write = *w;
 	written->write.owner = copy(answer, w->owner);
 	written->write.origin = copy(answer, w->origin);
+	written->write.origin_last = copy(answer, w->origin_last);
 	written->write.progress = copy(answer, w->progress);
 	if (w->seen != NULL)
 	{
@@ -179,13 +180,23 @@ is_same(const char *a, const char *b)
 	return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
 }
 
+/* Has one of the transactions that a finish is about sealed the record? */
+static bool
+is_sealed_by(const EoRecord *r, const EoWrite *w)
+{
+	if (w->origin == NULL || w->origin[0] == '\0')
+		return is_same(r->origin_text, w->origin);
+	return r->origin_text != NULL && strcmp(r->origin_text, w->origin) >= 0 &&
+		strcmp(r->origin_text, w->origin_last) <= 0;
+}
+
 /*
  * A record shows a new lease if that ends no earlier than was asked.  It
  * shows a seal only if it names the same transaction: of two transactions that
  * complete under the same token, only one may believe that it has sealed.  It shows that
  * a seal was undone only if it notes that seal, and so refuses a late copy of it.  It shows
- * a finish with so many writes only if it says that they were made.  It shows a note only by
- * its text, too: another note of this claim may have got that number.
+ * a finish with so many writes only if it says that those of that transaction were made.  It
+ * shows a note only by its text, too: another note of this claim may have got that number.
  */
 static bool
 shows_record(const void *item, const void *written)
@@ -202,7 +213,7 @@ shows_record(const void *item, const void *written)
 		w->origin != NULL && w->origin[0] != '\0' && !eo_record_read_undone(r, w->origin))
 		return false;
 	if (verb == EO_WAIVE || (verb == EO_FINISH && w->writes > 0))
-		return r->writes == w->writes;
+		return r->writes == w->writes && is_sealed_by(r, w);
 
 	/*
 	 * Any other claim of that token in progress is not what was sealed and is
@@ -231,7 +242,8 @@ admits_transaction(const void *item, const void *written)
 		return w->replaces && r->fence == w->seen_fence && r->updated_ms == w->seen_ms &&
 			is_same(r->owner, w->seen_owner);
 	return r->state == EO_STATE_COMMITTING && r->owner != NULL &&
-		is_same(r->owner, w->write.owner) && r->writes == w->write.writes;
+		is_same(r->owner, w->write.owner) && r->writes == w->write.writes &&
+		is_sealed_by(r, &w->write);
 }
 
 const EoItemKind eo_store_record_kind = {

@@ -229,7 +229,7 @@ eo_idem_drain(PG_FUNCTION_ARGS)
 	if (left > 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_WARNING),
-				 errmsg("the database is not drained, and new claims are allowed again"),
+				 errmsg("the database is not drained, and this call does not bar new claims any more"),
 				 errdetail("Claims, completions and leases that are left: %d.", left),
 				 errhint("See exactonce_claims, exactonce_pending and exactonce_lives for what is left.")));
 	PG_RETURN_INT32(left);

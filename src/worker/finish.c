@@ -43,6 +43,7 @@
 #include "ledger/outbox.h"
 #include "pgstat.h"
 #include "records/action_item.h"
+#include "records/origin.h"
 #include "records/record.h"
 #include "records/token.h"
 #include "server/answer.h"
@@ -601,6 +602,8 @@ static EoAnswer *
 prepare(EoWorkerJob *job, EoStore *store)
 {
 	const EoOutboxRow *row = job->data;
+	char		first[EO_ORIGIN_LEN + 1];
+	char		last[EO_ORIGIN_LEN + 1];
 	EoWrite		w = {0};
 
 	if (row->writes.n > 0 && row->writes.text == NULL)
@@ -611,6 +614,9 @@ prepare(EoWorkerJob *job, EoStore *store)
 	if (!may_finish(job))
 		return NULL;
 	w.owner = row->token;
+	eo_origin_write_limits(row->life, row->xid, first, last);
+	w.origin = first;
+	w.origin_last = last;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, row->retention_s);
 	w.writes = row->writes.n;

@@ -4,10 +4,10 @@
  *	  The process that starts the workers of databases.
  *
  * When the server has started, the launcher has a worker visit each database that
- * accepts connections and is no template.  A worker that does not find the
- * extension there leaves at once.  After that a database is entered in shared
- * memory (databases.h) by a call that is made in it, and the latch of the launcher
- * is set; the postmaster signals it when a worker has started or ended.
+ * accepts connections.  A worker that does not find the extension there leaves at
+ * once.  After that a database is entered in shared memory (databases.h) by a call
+ * that is made in it, and the latch of the launcher is set; the postmaster signals it
+ * when a worker has started or ended.
  *
  * There may be more databases than shared memory has entries for: the others are
  * visited later.  There may be fewer background workers than databases: then the
@@ -131,7 +131,18 @@ eo_launcher_main(Datum arg)
 	}
 }
 
-/* List each database that accepts connections and is no template. */
+/* May a worker connect to it?  A limit of connections, 0 too, does not count for workers. */
+static bool
+is_open(Form_pg_database db)
+{
+	return db->datallowconn && db->datconnlimit != DATCONNLIMIT_INVALID_DB;
+}
+
+/*
+ * List each database that accepts connections, or may do so later: those are the last to be
+ * entered, and template0 is not.  A template may be a database of production that is kept from
+ * DROP.
+ */
 static void
 list_databases(void *arg)
 {
@@ -150,10 +161,11 @@ list_databases(void *arg)
 	{
 		Form_pg_database db = (Form_pg_database) GETSTRUCT(tuple);
 
-		if (!db->datallowconn || db->datistemplate)
+		if (!is_open(db) && (db->datistemplate || db->datallowconn))
 			continue;
 		old = MemoryContextSwitchTo(TopMemoryContext);
-		unvisited = lappend_oid(unvisited, db->oid);
+		unvisited = db->datallowconn ? lappend_oid(unvisited, db->oid) :
+			lcons_oid(db->oid, unvisited);
 		MemoryContextSwitchTo(old);
 	}
 	table_endscan(scan);
@@ -276,7 +288,7 @@ read_state(void *arg)
 	asked->state = DB_GONE;
 	if (!HeapTupleIsValid(tuple))
 		return;
-	asked->state = ((Form_pg_database) GETSTRUCT(tuple))->datallowconn ? DB_OPEN : DB_CLOSED;
+	asked->state = is_open((Form_pg_database) GETSTRUCT(tuple)) ? DB_OPEN : DB_CLOSED;
 	ReleaseSysCache(tuple);
 }
 

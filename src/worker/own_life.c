@@ -479,7 +479,10 @@ eo_own_life_hold(const EoTarget *target)
 
 	/* The server may have come to be a tenant's since, or a superuser's. */
 	if (t->store != NULL)
+	{
 		now.tenant = t->store->server->place_tenant;
+		now.owner = t->store->server->tenant;
+	}
 	if (!eo_life_current(MyDatabaseId, &life))
 	{
 		/* The next round mints one, also if the last one was closed. */

@@ -20,6 +20,8 @@
  *   The session may end at any time, also by a crash that kills its transactions.
  *   Whoever meets the record COMMITTING may settle it.  With WORN a claim that has so many
  *   notes of undone seals is given back, also that of a session, which has lost it then.
+ *   With FAILOVER a standby takes over that has lost a commit: its row and its work are gone,
+ *   and the old primary, which has them, goes on to send its finish.
  *   With RESTORES the table is restored from a backup after a transaction has committed: the
  *   record is again as another one has sealed it, which is over.
  *
@@ -35,7 +37,8 @@
  *
  * Invariants
  *
- *   (a) No key is COMPLETED by the claim whose work is not committed.
+ *   (a) No key is COMPLETED by the claim whose work is not committed.  The finish of a commit
+ *       that a failover has lost may complete what that commit has sealed.
  *   (b) No two transactions have committed the work of the key.
  *   (c) From every state the database can settle the key.
  *   (d) Once the slot of a transaction is free, a late copy of its seal seals the record no
@@ -58,6 +61,9 @@
 #endif
 #ifndef RESTORES
 #define RESTORES 0
+#endif
+#ifndef FAILOVER
+#define FAILOVER 0
 #endif
 #ifdef SESSION
 #define of_session	true
@@ -86,6 +92,10 @@ bool row;						/* of the transaction that committed */
 byte row_of;					/* that transaction */
 byte works;
 bool finishes;
+byte finish_of;					/* the transaction that the late finish names */
+byte lost;						/* the one whose commit the failover has lost */
+bool lost_completed;			/* its finish has completed what it had sealed */
+byte failovers = FAILOVER;
 
 bool session = of_session;		/* it lives, and has the claim */
 bool to_abort;					/* its slot, after its end */
@@ -100,10 +110,11 @@ bool invariant_d = true;
 bool invariant_e = true;
 
 #define may		(!stopped || status == COMMITTING)
+#define is_open(x)		(tx[x] == SEALING || tx[x] == SEALED)
 
 inline check()
 {
-	invariant_a = (status != COMPLETED || !ours || works > 0);
+	invariant_a = (status != COMPLETED || !ours || works > 0 || lost_completed);
 	assert(invariant_a);
 	invariant_b = (works <= 1);
 	assert(invariant_b)
@@ -274,6 +285,13 @@ inline deliver_way_back(x)
 	}
 }
 
+/* Only what that transaction has sealed is finished. */
+#ifndef NO_ORIGIN_ON_FINISH
+#define takes_finish(x)	(status == COMMITTING && ours && origin == (x))
+#else
+#define takes_finish(x)	(status == COMMITTING && ours)
+#endif
+
 inline deliver_finish()
 {
 	d_step
@@ -281,9 +299,12 @@ inline deliver_finish()
 		may && finishes;
 		finishes = false;
 		if
-		:: status == COMMITTING && ours -> status = COMPLETED
+		:: takes_finish(finish_of) ->
+			lost_completed = (finish_of == lost && origin == lost);
+			status = COMPLETED
 		:: else
 		fi;
+		finish_of = 0;
 		printf("a late finish arrives\n");
 		check()
 	}
@@ -387,9 +408,21 @@ inline finish()
 {
 	d_step
 	{
-		may && row && status == COMMITTING && ours;
+		may && row && takes_finish(row_of);
 		status = COMPLETED;
 		printf("the worker finishes the key\n");
+		check()
+	}
+}
+
+/* An operator finishes by the seal that was read, if its transaction is over. */
+inline resolve()
+{
+	d_step
+	{
+		may && row && status == COMMITTING && ours && origin != row_of && !is_open(origin);
+		status = COMPLETED;
+		printf("an operator resolves the key as completed\n");
 		check()
 	}
 }
@@ -398,9 +431,22 @@ inline send_finish()
 {
 	d_step
 	{
-		!stopped && row && status == COMMITTING && ours && !finishes;
+		!stopped && row && takes_finish(row_of) && !finishes;
 		finishes = true;
+		finish_of = row_of;
 		printf("the worker sends the finish\n")
+	}
+}
+
+/* The old primary sends it whenever it likes: it does not know that it is none any more. */
+inline send_lost_finish()
+{
+	d_step
+	{
+		!stopped && lost > 0 && !finishes;
+		finishes = true;
+		finish_of = lost;
+		printf("the old primary sends the finish of transaction %d\n", lost)
 	}
 }
 
@@ -458,14 +504,16 @@ end:
 #endif
 	:: finish()
 	:: send_finish()
+	:: resolve()
+#if FAILOVER > 0
+	:: send_lost_finish()
+#endif
 	:: remove_row()
 	:: give_back()
 	od
 }
 
 /* ----- Whoever meets the record COMMITTING ----- */
-
-#define is_open(x)		(tx[x] == SEALING || tx[x] == SEALED)
 
 /* A row of any transaction under the token keeps the claim from being given back. */
 #ifndef NO_OTHER_TRANSACTION
@@ -538,6 +586,31 @@ inline crash()
 	}
 }
 
+/*
+ * A standby takes over that does not have the commit.  Like the open transactions, it is over
+ * there, and its seal is taken back once the life of the old primary is over.
+ */
+inline fail_over()
+{
+	d_step
+	{
+		!stopped && failovers > 0 && row && status == COMMITTING && ours && origin == row_of;
+		failovers--;
+		lost = row_of;
+		tx[lost] = TO_UNSEAL;
+		row = false;
+		row_of = 0;
+		works--;
+		to_abort = to_abort || session;
+		session = false;
+		settler = 0;
+		crash_of(1);
+		crash_of(2);
+		crash_of(3);
+		printf("a standby takes over, without the commit of transaction %d\n", lost)
+	}
+}
+
 /* The record is as it was when this transaction, whose slot is free by now, had sealed it. */
 inline restore(x)
 {
@@ -593,6 +666,9 @@ end:
 	:: settle_record()
 	:: end_session()
 	:: crash()
+#if FAILOVER > 0
+	:: fail_over()
+#endif
 #if RESTORES > 0
 	:: restore(1)
 	:: restore(2)

@@ -18,7 +18,7 @@ use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
   pace paced hurry timeouts_sql
-  new_node stop_without_crash server_sql wait_until settled cancel_commit processes_of crash freeze await_end
+  new_node stop_without_crash own_log server_sql wait_until settled cancel_commit processes_of crash freeze await_end
   script_file start_script finish_script run_script without_places halt_until say_in_script go_on await_word
   control reset_proxy relay fault end_fault release_held await_request requests count_requests
   dynamodb item record records status_of action_status put_record sweep_nothing);
@@ -153,6 +153,14 @@ sub stop_without_crash
 	my $crash = $how{kills} ? qr/PANIC|TRAP|was terminated by signal (?!9)/ : qr/PANIC|TRAP|was terminated by signal/;
 	unlike(slurp_file($node->logfile), $crash, 'no process of the server has crashed');
 	return;
+}
+
+# The log of a cluster without the environment of the server, which PostgreSQL itself writes at
+# debug3: a message for each variable, and from version 18 on one with all.
+sub own_log
+{
+	my ($node) = @_;
+	return slurp_file($node->logfile) =~ s/^.*DEBUG:  (?:\t\w+=.*\n|initial environment dump:\n(?:\t.*\n)*)//mgr;
 }
 
 # Passes once the code returns true, and fails after a minute.

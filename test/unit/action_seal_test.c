@@ -18,7 +18,8 @@ static EoBuf body;
 static const char *
 body_of(EoVerb verb, const EoActionSeal *action, const char *origin)
 {
-	EoWrite		w = {.owner = "o",.bind = "tx",.origin = origin,.now_ms = 7,.action = action};
+	EoWrite		w = {.owner = "o",.bind = "tx",.origin = origin,.origin_last = origin,.now_ms = 7,
+	.action = action};
 
 	eo_buf_free(&body);
 	eo_buf_init(&body, 100000);
@@ -38,7 +39,8 @@ test_writes(void)
 	ok(strstr(text, "attribute_not_exists(#h)") != NULL && strstr(text, ":q") == NULL &&
 	   strstr(text, ":r") == NULL && strstr(text, ":B") == NULL, "and without one");
 	ok(strstr(text, "4102444800") != NULL, "its ttl is far away");
-	ok(strstr(body_of(EO_FINISH, NULL, NULL), "#c = #S") != NULL, "a finish needs nothing but the token");
+	ok(strstr(body_of(EO_FINISH, NULL, "g"), "AND #o = :o AND #g >= :g AND #g <= :H\"") != NULL,
+	   "a finish needs the token and the transaction that sealed");
 	ok(strstr(body_of(EO_ABORT, NULL, "g"), "#s = :M AND #o = :o AND #g = :g") != NULL, "given back");
 	ok(strstr(body_of(EO_BURY, NULL, "g"), "attribute_not_exists(#s)") != NULL, "buried");
 	ok(body_of(EO_ACQUIRE, NULL, NULL)[0] == '\0' && body_of(EO_UNSEAL, NULL, "g")[0] == '\0' &&

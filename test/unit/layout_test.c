@@ -47,7 +47,7 @@ put(const char *text, EoBuf *body, EoVerb verb, int variant, const char *item)
 	w.holder = variant & 8 ? "psql" : NULL;
 	w.progress = "{}";
 	w.progress_len = 2;
-	w.origin = "o/1/2/3";
+	w.origin = w.origin_last = "o/1/2/3";
 	w.payload_sha256 = variant & 16 ? "ab" : NULL;
 	w.handler = variant & 16 ? "app.pay" : NULL;
 	eo_buf_init(body, 100000);
@@ -127,7 +127,7 @@ test_shown(void)
 	   has(STALE, EO_RELEASE, 0, "\":y\":{\"S\":\"1970-01-01T00:00:00.000Z\"}") &&
 	   has(STALE, EO_SEAL, 0, "\":y\":{\"S\":\"2099-12-31T23:59:00.000Z\"}"),
 	   "what goes stale is as old as it has to be");
-	ok(has(STALE, EO_FINISH, 0, "#s = :M AND #o = :o AND attribute_not_exists(#w) AND #S = #B AND #E = #Z AND #U = #Y"),
+	ok(has(STALE, EO_FINISH, 0, "#s = :M AND #o = :o AND #g >= :g AND #g <= :H AND attribute_not_exists(#w) AND #S = #B AND #E = #Z AND #U = #Y"),
 	   "nothing is written to what another client has changed");
 }
 

@@ -52,6 +52,27 @@ test_round_trip(void)
 	there_and_back(&o, UUID "/18446744073709551615/4294967295/FFFFFFFFFFFFFFFF");
 }
 
+/* The seals of a transaction lie between its limits, and those of no other. */
+static void
+test_limits(void)
+{
+	static const char *const others[] = {
+		UUID "/344/6/789", UUID "/346/6/789", UUID "/34/6/789", UUID "/3450/6/789", UUID,
+		"00ff10a9-8b7c-4d5e-8f01-23456789abce/345/6/789"
+	};
+	char		first[EO_ORIGIN_LEN + 1];
+	char		last[EO_ORIGIN_LEN + 1];
+	EoOrigin	o = {.xid = 0};
+
+	if (!eo_origin_read(UUID "/345/1/0", &o))
+		abort();
+	eo_origin_write_limits(o.life, o.xid, first, last);
+	ok(strcmp(UUID "/345/1/0", first) > 0 && strcmp(UUID "/345/4294967295/FFFF", last) < 0,
+	   "the seals of a transaction");
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		ok(strcmp(others[i], first) < 0 || strcmp(others[i], last) > 0, others[i]);
+}
+
 static void
 test_refusals(void)
 {
@@ -85,6 +106,7 @@ int
 main(void)
 {
 	test_round_trip();
+	test_limits();
 	test_refusals();
 	return done();
 }

@@ -50,6 +50,7 @@ put_variant(EoBuf *body, EoVerb verb, int variant)
 	w.error_len = w.error ? strlen(w.error) : 0;
 	w.terminal = variant & TERMINAL;
 	w.origin = variant & ORIGIN ? "o/1/2/3" : variant & NO_ORIGIN ? "" : NULL;
+	w.origin_last = w.origin;
 	w.holder = variant & HOLDER ? "psql" : NULL;
 	w.writes = variant & WRITES ? 7 : 0;
 	w.handler = variant & HANDLER ? "app.pay" : NULL;
@@ -159,6 +160,8 @@ test_variants(void)
 	   "a seal says how many writes the finish makes, and only that finish ends it");
 	ok(has(EO_SEAL, 0, ", #w\"") && has(EO_SEAL_NEW, 0, ", #w\"") && has(EO_SEAL_EXPIRED, 0, ", #w, #m, #q\"") &&
 	   has(EO_FINISH, 0, "AND #o = :o AND attribute_not_exists(#w)\"") &&
+	   has(EO_FINISH, ORIGIN, "AND #o = :o AND #g >= :g AND #g <= :H AND attribute_not_exists(#w)\"") &&
+	   has(EO_WAIVE, ORIGIN, "AND #s = :M AND #g = :g\"") &&
 	   has(EO_COMPLETE_NEW, 0, "#g, #w"), "and there is no number if it makes none");
 	ok(has(EO_SEAL_NEW, HOLDER, "#a = :a, #h = :h") && has(EO_SEAL_EXPIRED, HOLDER, "#a = :a, #h = :h") &&
 	   has(EO_COMPLETE_NEW, HOLDER, "#a = :a, #h = :h") &&

@@ -421,7 +421,8 @@ sub revive
 }
 
 # Lives of A that wait for an operator, who decides after two seconds.  Returns what is
-# wrong: an heir takes over by itself unless the old primary went on for too long.
+# wrong: an heir takes over by itself unless the old primary went on for too long, to which a
+# slow machine adds what a beat and its way to the standby take there.
 sub take_over
 {
 	my ($self) = @_;
@@ -436,7 +437,7 @@ sub take_over
 			next if time() - $self->{waiting}{$life} < 2;
 			my $behind = ($self->{longest} // 0) + ($self->{away} // 0);
 			push @wrong, sprintf 'life %s waits for idem_take_over(), and the old primary went on for %.1f s only', $life, $behind
-			  if $behind < 60 / $hurry - 2;
+			  if $behind < 60 / $hurry - paced(2);
 			try_sql($self->{pair}{primary}, $database, "SELECT idem_take_over('$life', '$_')") 
 			  foreach $self->names_of_servers;
 			$self->{by_hand}++;

@@ -6,6 +6,7 @@ use FindBin;
 use lib "$FindBin::Bin/..";
 use ExactOnce;
 use ExactOnce::Leases;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $table = 'tap_databases';
@@ -177,6 +178,28 @@ foreach my $how ('with its claim file', 'without its claim file')
 	is(worked($node, $_), 1, "$of$_ is done once") foreach @pending, "sealed $how", "open $how";
 	settled($node);
 }
+
+# ----- databases that nobody calls in after a start -----------------------------------
+
+my %altered = (limited => 'CONNECTION LIMIT 0', template => 'IS_TEMPLATE true', closed => 'ALLOW_CONNECTIONS false');
+make_database($_) foreach keys %altered, 'broken';
+fault(to => 'COMPLETED', do => 'drop', times => 0);
+is(complete($node, "pending $_", $_), '', "a database commits: $_") foreach keys %altered;
+sql_of($node, "ALTER DATABASE $_ $altered{$_}") foreach keys %altered;
+# The mark of a database whose DROP was interrupted.
+sql_of($node, "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'broken'");
+crash($node);
+unlink $node->data_dir . '/exactonce_claims' or die;
+reset_proxy();
+my $offset = -s $node->logfile;
+$node->start;
+wait_until("after a start $_ is visited", sub { status_of($table, "pending $_") eq 'COMPLETED' }) foreach 'limited', 'template';
+is(errors_of($node, 'CREATE DATABASE another TEMPLATE template; CREATE DATABASE one_more'), '', 'templates can be copied');
+sql_of($node, 'ALTER DATABASE closed ALLOW_CONNECTIONS true');
+$node->reload;
+wait_until('closed is visited once it is opened', sub { status_of($table, 'pending closed') eq 'COMPLETED' });
+$node->restart;
+unlike(slurp_file($node->logfile, $offset), qr/FATAL:  (?!terminating)/, 'broken, which nobody can enter, is not');
 
 stop_without_crash($node, kills => 1);
 done_testing();

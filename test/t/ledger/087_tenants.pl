@@ -14,7 +14,8 @@ use Test::More;
 my $table = 'tap_tenants';
 my $life;
 my $node = new_node('tenants', conf => "exactonce.test_hurry = @{[ hurry(20) ]}\n"
-	  . "log_min_messages = log\nwal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\n");
+	  . "log_min_messages = log\nwal_level = replica\nmax_wal_senders = 5\nmax_connections = 20\n"
+	  . "max_prepared_transactions = 5\n");
 $node->append_conf('pg_hba.conf', 'local replication all trust');
 $node->reload;
 sql_of($node, <<'SQL');
@@ -142,14 +143,122 @@ my %account = (do => 'account', access_key => 'his', table => $table, there => '
 as_tenant(server_sql('twin', table => $table, mapping => "access_key_id 'his', secret_access_key 'his'"));
 fault(%account);
 sql_of($node, "SELECT idem_create_table('twin')");
+
+# Whoever makes a server can name the table of any other one, and its keys.  He holds up nobody.
+sql_of($node, 'CREATE ROLE neighbor LOGIN; GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO neighbor;'
+	  . ' GRANT EXECUTE ON FUNCTION idem_forget TO neighbor');
+sql_of($node, 'SET SESSION AUTHORIZATION neighbor; ' . server_sql('next_door', table => $table));
+
+sub completes
+{
+	my ($key, %by) = @_;
+	my $role = $by{role} // 'postgres';
+	my $server = $by{server} // 'exactonce';
+	return run_script($node, "SET SESSION AUTHORIZATION $role;\nSET lock_timeout = '500 ms';\nBEGIN;\n"
+		  . "SELECT idem_start('$key', server => '$server');\nSELECT idem_complete('$key', server => '$server');\nCOMMIT;\n");
+}
+
+sub is_free
+{
+	my ($what, $key) = @_;
+	is(completes("$key 1"), "t\n\n", "$what: a server of a superuser completes its own");
+	is(run_script($node, "SET lock_timeout = '500 ms';\nSELECT idem_once('$key 2');\n"), "\n", "$what: also at commit");
+	is(completes("$key 3", role => 'neighbor', server => 'next_door'), "t\n\n", "$what: and so does one of another tenant");
+	is(sql_of($node, "SET lock_timeout = '500 ms'; SELECT idem_forget('$key 1')"), 't', "$what: an operator redrives the first");
+	return;
+}
+
+sub once_in_twin
+{
+	my ($key) = @_;
+	return join '', map { "SELECT idem_once('$key $_', server => 'twin');\n" } 1 .. 3;
+}
+
+# His completions are not confirmed.
+sub refuse_finishes
+{
+	my ($key, $access_key) = @_;
+	fault(key => $key, to => 'COMPLETED', do => 'expired', access_key => $access_key, times => 0);
+	return;
+}
+
+sub pending
+{
+	my ($key) = @_;
+	return sql_of($node, "SELECT count(*) FROM exactonce_pending WHERE key LIKE '$key%'");
+}
+
+my $his = start_script($node, "SET SESSION AUTHORIZATION tenant;\nBEGIN;\n" . once_in_twin('open') . say_in_script('he is idle') . halt_until('he ends')
+	  . "COMMIT;\n");
+await_word('he is idle');
+is_free('an open transaction of his', 'open');
+go_on('he ends');
+unlike(finish_script($his), qr/ERROR/, 'his own commits, too');
+wait_until('in his account', sub { status_of('tap_his_account', 'open 1') eq 'COMPLETED' });
+
+as_tenant("BEGIN;\n" . once_in_twin('prepared') . "PREPARE TRANSACTION 'his'");
+is_free('a prepared transaction of his', 'prepared');
+as_tenant("COMMIT PREPARED 'his'");
+
+refuse_finishes("kept $_", 'his') foreach 1 .. 3;
+as_tenant("BEGIN;\n" . once_in_twin('kept') . 'COMMIT');
+wait_until('his completions are not confirmed', sub { pending('kept') == 3 });
+is_free('a completion of his that is not confirmed', 'kept');
+
+# His own servers are held up by it.
+as_tenant(server_sql('twin_too', table => $table, endpoint => $ENV{EO_ENGINE_URL}, mapping => "access_key_id 'his', secret_access_key 'his'"));
+like(errors_of($node, "SET SESSION AUTHORIZATION tenant; SELECT idem_once('kept 1', server => 'twin_too')"), qr/ID001: key "kept 1" .*in progress/,
+	'a second server of his is told to come back later');
+
+# Once an operator has given them up they stay.
 reset_proxy();
+dynamodb(DeleteTable => { TableName => 'tap_his_account' });
+fault(%account);
+is(sql_of($node, "SELECT bool_and(idem_give_up(id)) FROM exactonce_pending WHERE key LIKE 'kept%'"), 't', 'they are given up');
+sql_of($node, "SELECT idem_forget('kept 2')");
+is(run_script($node, "SELECT idem_once('kept 2');\n"), "\n", 'a completion of his that was given up: a server of a superuser completes its own');
+is(completes('kept 1'), "t\n\n", 'and completes again what was redriven');
+sql_of($node, "SELECT idem_create_table('twin')");
+
+# A row of a superuser's server is believed by all; but its transaction is not waited for.
+settled($node);
+refuse_finishes('ours', 'test');
+is(completes('ours'), "t\n\n", 'a completion of ours is not confirmed');
+like(errors_of($node, "SET SESSION AUTHORIZATION tenant; SELECT idem_once('ours', server => 'twin')"), qr/ID001: key "ours" .*in progress/,
+	'the tenant comes back later');
+my $ours = start_script($node, "BEGIN;\nSELECT idem_once('ours is open');\n" . say_in_script('we are idle') . halt_until('we end') . "COMMIT;\n");
+await_word('we are idle');
+like(errors_of($node, "SET SESSION AUTHORIZATION tenant; SET lock_timeout = '500 ms'; SELECT idem_once('ours is open', server => 'twin')"),
+	qr/ID001: key "ours is open" .*in progress/, 'also if our transaction goes on');
+go_on('we end');
+unlike(finish_script($ours), qr/ERROR/, 'which commits');
+
+# No evidence is lost when a server gets another owner.
+sub is_refused
+{
+	my ($what, $key, $server) = @_;
+	dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$key" } } });
+	like(errors_of($node, "SELECT idem_once('$key', server => '$server')"), qr/ID001: key "$key" .*in progress/, $what);
+	return;
+}
+
+sql_of($node, server_sql('direct', table => $table, endpoint => $ENV{EO_ENGINE_URL}) . server_sql('aside', table => $table));
+refuse_finishes($_, 'test') foreach 'next door is bought', 'aside is given away';
+is(completes('next door is bought', role => 'neighbor', server => 'next_door'), "t\n\n", 'a tenant completes a key');
+is(completes('aside is given away', server => 'aside'), "t\n\n", 'a superuser another one');
+sql_of($node, 'ALTER SERVER next_door OWNER TO postgres; ALTER SERVER aside OWNER TO neighbor');
+is_refused('what was completed by a server that comes to be ours is not completed again', 'next door is bought', 'next_door');
+is_refused('nor what was by one that is given away', 'aside is given away', 'direct');
+reset_proxy();
+is(sql_of($node, "SELECT bool_and(idem_give_up(id)) FROM exactonce_pending WHERE key NOT LIKE 'ours%'"), 't', 'an operator gives up what has no record');
+settled($node);
 $busy = start_script($node, "SELECT outcome FROM idem_acquire('busy', on_commit => 'session', wait => '1 min');\n" . say_in_script('busy again') . halt_until('idle'));
 await_word('busy again');
 as_tenant("SELECT idem_once('twin', server => 'twin')");
 $life = life_of($node);
 fault(%account, key => 'ORIGIN#');
 wait_until('by his account the life is barred',
-	sub { sql_of($node, "SELECT string_agg(state, ' ' ORDER BY state) FROM exactonce_lives WHERE life = '$life' AND key_prefix = ''") eq 'barred open' });
+	sub { sql_of($node, "SELECT string_agg(DISTINCT state, ' ' ORDER BY state) FROM exactonce_lives WHERE life = '$life' AND key_prefix = ''") eq 'barred open' });
 is(complete($node, 'not by his'), '', 'and goes on by ours');
 is(life_of($node), $life, 'as the same life');
 reset_proxy();

@@ -102,7 +102,7 @@ foreach my $how (sort keys %settled)
 {
 	my $run = start_script($node, "BEGIN;\nSELECT outcome FROM idem_acquire('held');\n" . halt_until('held')
 		. "\nSELECT $how;\nCOMMIT;\n");
-	wait_until('the key is held', sub { (record($table, 'held') // {})->{status} // '' eq 'IN_PROGRESS' });
+	wait_until('the key is held', sub { ((record($table, 'held') // {})->{status} // '') eq 'IN_PROGRESS' });
 	dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#held' } },
 		UpdateExpression => 'SET fence = :f, runs = :r',
 		ExpressionAttributeValues => { ':f' => { N => '-1' }, ':r' => { N => '1.5' } } });

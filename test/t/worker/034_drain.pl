@@ -36,6 +36,44 @@ is($sql->("SELECT idem_drain('200 ms')") > 0, 1, 'a claim is open: after the tim
 is($sql->("SELECT outcome FROM idem_acquire('after', on_commit => 'keep')"), 'acquired',
 	'after the timeout new claims are allowed again');
 
+# Sessions that drain, and are ended while they wait.
+sub wait_in_drain
+{
+	my ($name) = @_;
+	my $drain = start_script($node, "SET application_name = '$name';\nSELECT idem_drain('10 min');\n");
+	wait_until("$name waits", sub {
+		$sql->("SELECT count(*) FROM pg_stat_activity WHERE application_name = '$name' AND query LIKE '%idem_drain%'") eq '1'
+			&& is_barred();
+	});
+	return $drain;
+}
+
+sub is_barred
+{
+	return errors_of("SELECT idem_acquire('" . rand() . "', on_commit => 'keep')") =~ /55000/;
+}
+
+sub end_drain
+{
+	my ($name, $drain, $how) = @_;
+	$sql->("SELECT $how(pid) FROM pg_stat_activity WHERE application_name = '$name'");
+	finish_script($drain);
+	return;
+}
+
+end_drain('alone', wait_in_drain('alone'), 'pg_terminate_backend');
+is(is_barred(), '', 'a session that waits is terminated: new claims are allowed again');
+my %drains = map { $_ => wait_in_drain($_) } 'first', 'second', 'third';
+end_drain('first', $drains{first}, 'pg_terminate_backend');
+is(is_barred(), 1, 'one of several is terminated: others bar new claims');
+end_drain('second', $drains{second}, 'pg_cancel_backend');
+is(is_barred(), 1, 'one is canceled: another bars new claims');
+is($sql->("SELECT idem_drain('0')") > 0, 1, 'something is left for one that does not wait');
+is($sql->('SELECT idem_drain(NULL)'), 0, 'claims are allowed by an operator');
+is(is_barred(), 1, '... while another session waits, which bars new claims');
+end_drain('third', $drains{third}, 'pg_terminate_backend');
+is(is_barred(), '', 'the last one is terminated: new claims are allowed again');
+
 my $drain = start_script($node, "SELECT idem_drain('@{[ paced('1 min') ]}');\n");
 wait_until('while it waits new claims are barred', sub { errors_of("SELECT idem_acquire('" . rand() . "')") =~ /55000/ });
 like(errors_of("SELECT idem_once('new')"), qr/55000/, 'and those at commit');
