@@ -495,15 +495,16 @@ COMMENT ON COLUMN exactonce_internal.outbox.reason_item IS 'which of the writes 
 COMMENT ON COLUMN exactonce_internal.outbox.given_up IS 'an operator gave the row up while its record could still be COMMITTING: the worker leaves it alone, and it still says that its transaction committed';
 
 CREATE TABLE exactonce_internal.targets (
-	url pg_catalog.text COLLATE "C" NOT NULL,
+	url pg_catalog.text NOT NULL,
 	plain_http pg_catalog.bool NOT NULL,
-	region pg_catalog.text COLLATE "C" NOT NULL,
-	dynamodb_table pg_catalog.text COLLATE "C" NOT NULL,
-	layout pg_catalog.text COLLATE "C" NOT NULL,
+	region pg_catalog.text NOT NULL,
+	dynamodb_table pg_catalog.text NOT NULL,
+	layout pg_catalog.text NOT NULL,
 	first_used pg_catalog.timestamptz NOT NULL,
 	tenant pg_catalog.oid NOT NULL
 );
-CREATE INDEX targets_layout ON exactonce_internal.targets (url, region, dynamodb_table, layout);
+CREATE INDEX targets_layout ON exactonce_internal.targets (url COLLATE "C", region COLLATE "C", dynamodb_table COLLATE "C",
+	layout COLLATE "C");
 COMMENT ON TABLE exactonce_internal.targets IS
 'the DynamoDB tables that servers of this database have or have had: the worker sends requests to no other';
 COMMENT ON COLUMN exactonce_internal.targets.url IS 'endpoint of DynamoDB';

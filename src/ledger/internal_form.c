@@ -103,7 +103,7 @@ static const Key lives_indexes[] = {
 };
 
 static const Key targets_indexes[] = {
-	{4, {1, 3, 4, 5}, false, "CREATE INDEX targets_layout ON " EO_INTERNAL_SCHEMA ".targets (url, region, dynamodb_table, layout)"}
+	{4, {1, 3, 4, 5}, false, "CREATE INDEX targets_layout ON " EO_INTERNAL_SCHEMA ".targets (url COLLATE \"C\", region COLLATE \"C\", dynamodb_table COLLATE \"C\", layout COLLATE \"C\")"}
 };
 
 typedef struct Form
@@ -225,9 +225,8 @@ find_other_column(Relation rel, const Form *form, char **undo)
 		}
 		if (att->atttypid != ours->type)
 		{
-			*undo = psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s%s", form->name, ours->name,
-							 format_type_be(ours->type),
-							 ours->type == TEXTOID ? " COLLATE \"C\"" : "");
+			*undo = psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s", form->name, ours->name,
+							 format_type_be(ours->type));
 			return psprintf("Its column %s has another type than the extension made.", ours->name);
 		}
 		if (att->attnotnull == ours->nullable || att->attgenerated != '\0')
