@@ -485,7 +485,7 @@ COMMENT ON COLUMN exactonce_internal.outbox.key_prefix IS 'key prefix of the ser
 COMMENT ON COLUMN exactonce_internal.outbox.life IS 'the life under which the transaction committed, see lives';
 COMMENT ON COLUMN exactonce_internal.outbox.writes IS 'how many writes to other items are made together with the completion; NULL: none';
 COMMENT ON COLUMN exactonce_internal.outbox.write_number IS 'of two rows that write to one item the one with the lesser number is first';
-COMMENT ON COLUMN exactonce_internal.outbox.write_items IS 'the items that are written, a line for each: table and key';
+COMMENT ON COLUMN exactonce_internal.outbox.write_items IS 'the items that are written, a line for each: tenant (OID of the server''s owner, or of the server with home false; 0: superusers), region, table and key';
 COMMENT ON COLUMN exactonce_internal.outbox.write_body IS 'the writes as DynamoDB takes them, in UTF-8';
 COMMENT ON COLUMN exactonce_internal.outbox.trouble IS '0: the worker has not failed on the row; 1: it has; 2: for minutes; 3: it is not written before somebody removes the cause';
 COMMENT ON COLUMN exactonce_internal.outbox.attempts IS 'how often the worker has failed on the row, when that was last noted';
@@ -638,14 +638,17 @@ CREATE VIEW @extschema@.exactonce_pending AS
 	WITH here AS MATERIALIZED (
 		SELECT o.server, o.dynamodb_table, o.pk, o.token, o.xid, o.created_at, o.digest, o.writes, o.write_number,
 			o.trouble, o.attempts, o.failing_since, o.reason, o.reason_item,
-			pg_catalog.string_to_array(o.write_items, pg_catalog.chr(10)) AS items,
+			-- Of each item its line, and another one by which rows of one server wait for each other.
+			pg_catalog.string_to_array(o.write_items OPERATOR(pg_catalog.||) pg_catalog.chr(10) OPERATOR(pg_catalog.||)
+				pg_catalog.regexp_replace(o.write_items, '^[0-9]+', pg_catalog.concat('server ', o.server), 'gn'),
+				pg_catalog.chr(10)) AS items,
 			exactonce_internal.waits_for(o.xid, o.life, o.url, o.region, o.dynamodb_table, o.key_prefix) AS waits_for
 		FROM exactonce_internal.outbox o
 		JOIN pg_catalog.pg_control_system() c ON c.system_identifier OPERATOR(pg_catalog.=) o.system_identifier
 		JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) o.dboid
 			AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 		WHERE NOT o.given_up),
-	-- Of each item that is written the row whose writes come first; no row waits for those of a life that goes on elsewhere.
+	-- For each line the row whose writes come first; no row waits for those of a life that goes on elsewhere.
 	first AS MATERIALIZED (
 		SELECT DISTINCT ON (i.item) i.item, h.digest, h.server, h.pk, h.trouble OPERATOR(pg_catalog.=) 3 AS refused
 		FROM here h CROSS JOIN LATERAL pg_catalog.unnest(h.items) i(item)

@@ -252,12 +252,12 @@ eo_deferred_writes_at_commit(EoStore *store, const EoWrites *writes, const EoRow
 static void
 lock_all(void)
 {
-	uint64	   *items = MemoryContextAllocHuge(collected.context, sizeof(uint64) * collected.n);
+	uint64	   *locks = MemoryContextAllocHuge(collected.context, sizeof(uint64) * collected.n);
 
 	for (int i = 0; i < collected.n; i++)
-		items[i] = collected.entries[i].write.hash;
-	eo_item_order_lock(items, collected.n);
-	pfree(items);
+		locks[i] = collected.entries[i].write.lock;
+	eo_item_order_lock(locks, collected.n);
+	pfree(locks);
 }
 
 /* Find or enter a version of the row of an item; NULL: it has no name. */

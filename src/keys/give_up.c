@@ -44,12 +44,14 @@ eo_give_up_log_unwritten(const EoOutboxRow *row)
 
 	while ((item = strsep(&lines, "\n")) != NULL)
 	{
-		char	   *key = strchr(item, ' ');
+		/* Tenant and region are before the table. */
+		char	   *table = strchr(strchr(item, ' ') + 1, ' ') + 1;
+		char	   *key = strchr(table, ' ');
 
 		*key++ = '\0';
 		ereport(LOG,
 				(errmsg("exactonce: a write to table \"%s\" was given up by an operator: the item %s",
-						item, eo_text_key_shown(key))));
+						table, eo_text_key_shown(key))));
 	}
 }
 

@@ -9,8 +9,9 @@
  * they are handed in (here, in transact_items.c and in write_expressions.c), and a write must
  * not have a condition.
  *
- * An item is known by its table and key.  The key of a Put is a part of its Item, so the
- * table's key has to be known.
+ * An item is known by tenant, region, table and key: tables of one name that two tenants have may
+ * be of two accounts.  By whatever address of its region a table is reached, it is the same.  The
+ * key of a Put is a part of its Item, so the table's key has to be known.
  *
  *-------------------------------------------------------------------------
  */
@@ -63,7 +64,8 @@ typedef struct Known
 static List *known_tables;		/* of Known */
 
 static void check(const EoTransactItem *action, int position);
-static char *item_of(const EoTransactItem *action, int position, const EoTableKeys *keys);
+static char *item_of(const EoServer *server, const EoTransactItem *action, int position,
+					 const EoTableKeys *keys);
 static void put_key_value(StringInfo line, int position, const char *name, char type,
 						  size_t max_len, const JsonbValue *v);
 static void check_different(const EoWriteItem *list, int n, const EoWriteItem *item, int position);
@@ -177,8 +179,10 @@ eo_writes_read(EoStore *store, const char *function, Jsonb *document, EoWrites *
 		const EoTransactItem *action = &actions.actions[i];
 		EoWriteItem *w = &writes->list[i];
 
-		w->item = item_of(action, i + 1, eo_writes_table_keys(store, action->table));
+		w->item = item_of(store->server, action, i + 1,
+						  eo_writes_table_keys(store, action->table));
 		w->hash = hash_bytes_extended((const unsigned char *) w->item, strlen(w->item), 0);
+		w->lock = eo_item_order_lock_of(store->server->place_tenant, action->table, w->hash);
 		w->text = eo_text_to_utf8(pnstrdup(actions.source + action->start, action->len));
 		w->size = action->size;
 		check_different(writes->list, i, w, i + 1);
@@ -220,9 +224,10 @@ check(const EoTransactItem *action, int position)
 
 /* ----- which item is written ----- */
 
-/* Table and key in one line; raises 22023 if the write does not have such a key. */
+/* The line of an item; raises 22023 if the write does not have such a key. */
 static char *
-item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
+item_of(const EoServer *server, const EoTransactItem *action, int position,
+		const EoTableKeys *keys)
 {
 	JsonbIterator *it = JsonbIteratorInit(action->key);
 	JsonbValue	member;
@@ -232,7 +237,7 @@ item_of(const EoTransactItem *action, int position, const EoTableKeys *keys)
 	int			found = 0;
 
 	initStringInfo(&line);
-	appendStringInfo(&line, "%s {", action->table);
+	appendStringInfo(&line, "%u %s %s {", server->place_tenant, server->region, action->table);
 	while (eo_transact_item_next_member(&it, &member, &v))
 	{
 		char	   *name = pnstrdup(member.val.string.val, member.val.string.len);
@@ -355,11 +360,11 @@ eo_writes_has_room(const EoWrites *writes, size_t size)
 void
 eo_writes_lock(const EoWrites *writes)
 {
-	uint64		items[EO_MAX_WRITES];
+	uint64		locks[EO_MAX_WRITES];
 
 	for (int i = 0; i < writes->n; i++)
-		items[i] = writes->list[i].hash;
-	eo_item_order_lock(items, writes->n);
+		locks[i] = writes->list[i].lock;
+	eo_item_order_lock(locks, writes->n);
 }
 
 void

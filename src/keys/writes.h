@@ -22,8 +22,9 @@
 typedef struct EoWriteItem
 {
 	char	   *text;			/* as DynamoDB takes it, UTF-8 */
-	char	   *item;			/* table and key, of one line */
+	char	   *item;			/* see EoOutboxWrites */
 	uint64		hash;			/* of the item */
+	uint64		lock;			/* of the item, see item_order.h */
 	size_t		size;			/* as DynamoDB counts it */
 } EoWriteItem;
 

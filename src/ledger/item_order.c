@@ -15,8 +15,9 @@
  * the rows are in, be it on a standby that is promoted or after a recovery.
  *
  * An item's lock is that of a bucket, by the item's hash.  Items that share one wait for each
- * other without need, which does no harm.  Memory for locks is bounded, and a transaction may
- * write to more items than there is room for.  There is one mode, and the buckets that are
+ * other without need.  Memory for locks is bounded, and a transaction may write to more items
+ * than there is room for.  Each table of a tenant has buckets of its own: whoever may write to
+ * it can hold up all who write there, and nobody else.  There is one mode, and the buckets that are
  * locked together are locked in the order of their numbers.  So of transactions that lock
  * once, as mirrors do when they commit, no two wait for each other.
  *
@@ -26,18 +27,20 @@
 
 #include "access/twophase.h"
 #include "access/xlog.h"
+#include "common/hashfn.h"
 #include "ledger/internal.h"
 #include "ledger/item_order.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
 
 /*
- * The number of different locks: they take up at most an eighth of the memory for locks.  But the
- * locks of a prepared transaction outlive the run of the server, and those of the next run are to
- * meet them, whatever its settings are; so are those of a standby that is promoted.
+ * The number of different locks of a table: they take up at most a 32nd of the memory for locks,
+ * as a transaction may write to many tables.  But the locks of a prepared transaction outlive the
+ * run of the server, and those of the next run are to meet them, whatever its settings are; so
+ * are those of a standby that is promoted.
  */
-#define BUCKETS ((uint64) (max_prepared_xacts > 0 ? 1024 : \
-						   Max(16, max_locks_per_xact * MaxBackends / 8)))
+#define BUCKETS ((uint64) (max_prepared_xacts > 0 ? 256 : \
+						   Min(1024, Max(16, max_locks_per_xact * MaxBackends / 32))))
 
 static int
 compare(const void *a, const void *b)
@@ -48,14 +51,24 @@ compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/*
+ * 16 bits each of tenant, table and bucket.  Tenants have no hash: nobody chooses his OID, but a
+ * tenant may choose the names of his tables.
+ */
+uint64
+eo_item_order_lock_of(Oid tenant, const char *table, uint64 item)
+{
+	uint64		its_table = hash_bytes((const unsigned char *) table, strlen(table)) & 0xFFFF;
+
+	return (uint64) (tenant & 0xFFFF) << 32 | its_table << 16 | item % BUCKETS;
+}
+
 void
-eo_item_order_lock(uint64 *items, int n)
+eo_item_order_lock(uint64 *locks, int n)
 {
 	LOCKTAG		tag;
 
-	for (int i = 0; i < n; i++)
-		items[i] %= BUCKETS;
-	qsort(items, n, sizeof(uint64), compare);
+	qsort(locks, n, sizeof(uint64), compare);
 
 	/*
 	 * A level that is rolled back has released its locks, so each call takes
@@ -63,10 +76,10 @@ eo_item_order_lock(uint64 *items, int n)
 	 */
 	for (int i = 0; i < n; i++)
 	{
-		if (i > 0 && items[i] == items[i - 1])
+		if (i > 0 && locks[i] == locks[i - 1])
 			continue;
 		SET_LOCKTAG_OBJECT(tag, MyDatabaseId, eo_internal_id(EO_INTERNAL_OUTBOX),
-						   (Oid) items[i], 1);
+						   (Oid) locks[i], (uint16) (locks[i] >> 32));
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 	}
 }

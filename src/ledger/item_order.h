@@ -10,12 +10,15 @@
 
 #include "postgres.h"
 
+/* The lock of an item of a table, by the item's hash; see eo_options_tenant(). */
+extern uint64 eo_item_order_lock_of(Oid tenant, const char *table, uint64 item);
+
 /*
  * Lock items until the transaction ends.  The locks are shown in pg_locks, and PostgreSQL's
- * deadlock detector sees them.  The array is used up.  Raises 40P01, and what else the
+ * deadlock detector sees them.  The array is sorted.  Raises 40P01, and what else the
  * wait for a lock ends with.
  */
-extern void eo_item_order_lock(uint64 *items, int n);
+extern void eo_item_order_lock(uint64 *locks, int n);
 
 /*
  * A number for writes to items that this transaction has locked: greater than that of

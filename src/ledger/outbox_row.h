@@ -25,7 +25,8 @@ typedef struct EoOutboxWrites
 {
 	int			n;				/* 0: there are none, and the rest is not set */
 	int64		number;
-	const char *items;			/* a line for each write: table and key */
+	const char *items;			/* a line for each write: tenant, region,
+								 * table and key, with blanks between them */
 	const char *text;			/* UTF-8, as DynamoDB takes it; of a row that
 								 * was read NULL, see eo_outbox_read_writes() */
 } EoOutboxWrites;

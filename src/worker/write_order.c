@@ -14,6 +14,10 @@
  * read and put in order.  When a row is removed, those that have waited for it alone get their
  * jobs without another scan.
  *
+ * An item that a tenant writes to has a queue, by whatever server.  Rows of one server are in
+ * order, too, if it was given to another tenant between them: so each item has a second queue,
+ * of its server.  The rows of others are not held up by either of them.
+ *
  * Slots tell of rows that commit after that, in the order of their numbers: a transaction
  * gives its slots to the worker in that order (xact.c), and before it releases the locks of
  * its items.  So each row is put behind all that are in order, and needs no scan.  That is not
@@ -33,7 +37,6 @@
 #include "postgres.h"
 
 #include "access/twophase.h"
-#include "common/hashfn.h"
 #include "ledger/known_targets.h"
 #include "ledger/outbox.h"
 #include "lib/ilist.h"
@@ -46,8 +49,10 @@
 #include "server/store_record.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "wire/crypto.h"
 #include "wire/json.h"
 #include "wire/reply.h"
+#include "wire/status.h"
 #include "worker/finish_notes.h"
 #include "worker/jobs.h"
 #include "worker/life_board.h"
@@ -70,21 +75,22 @@ typedef struct Row
 	bool		elsewhere;		/* it is of a life that goes on elsewhere */
 	int			ahead;			/* items for which another row is first */
 	int			nitems;
-	struct WrittenItem *items;
+	struct WrittenItem *items;	/* two for each write */
 } Row;
 
 /* An item that a row writes to. */
 typedef struct WrittenItem
 {
 	dlist_node	node;			/* in its queue */
-	uint64		hash;			/* of its line */
-	Row		   *row;
+	uint8		queue[EO_SHA256_LEN];	/* its key */
+	Row		   *row;			/* NULL: an item before it is in that queue */
 } WrittenItem;
 
 /* The rows that write to an item, the first one first. */
 typedef struct Queue
 {
-	uint64		hash;			/* the key */
+	uint8		id[EO_SHA256_LEN];	/* the key: nobody finds two items with
+									 * one */
 	dlist_head	items;			/* WrittenItem */
 } Queue;
 
@@ -192,6 +198,23 @@ is_elsewhere(const EoOutboxRow *row)
 	return verdict.beats;
 }
 
+/* Add an item to a row, which comes into the queue of this name. */
+static void
+add_item(Row *row, char *name)
+{
+	static EoCrypto *crypto;
+	WrittenItem *item = &row->items[row->nitems++];
+
+	if (crypto == NULL)
+		crypto = eo_crypto_create();
+	if (crypto == NULL || eo_crypto_sha256(crypto, name, strlen(name), item->queue) != EO_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not compute SHA-256 of a key")));
+	item->row = row;
+	pfree(name);
+}
+
 /* A row and its items, not in order yet. */
 static Row *
 make_row(const EoOutboxRow *row)
@@ -203,15 +226,16 @@ make_row(const EoOutboxRow *row)
 	strlcpy(r->token, row->token, sizeof(r->token));
 	memcpy(r->digest, row->digest, sizeof(r->digest));
 	r->number = row->writes.number;
-	r->items = palloc(sizeof(WrittenItem) * row->writes.n);
+	r->items = palloc(sizeof(WrittenItem) * 2 * row->writes.n);
 	r->elsewhere = is_elsewhere(row);
 	for (int i = 0; i < row->writes.n && !r->elsewhere; i++)
 	{
-		size_t		len = strcspn(line, "\n");
-		WrittenItem *item = &r->items[r->nitems++];
+		int			len = (int) strcspn(line, "\n");
+		int			tenant_len = (int) strcspn(line, " ");
 
-		item->row = r;
-		item->hash = hash_bytes_extended((const unsigned char *) line, (int) len, 0);
+		add_item(r, pnstrdup(line, len));
+		add_item(r, psprintf("server %u%.*s", row->target.serverid, len - tenant_len,
+							 line + tenant_len));
 		line += len + (line[len] == '\n');
 	}
 	MemoryContextSwitchTo(old);
@@ -241,29 +265,22 @@ compare(const ListCell *a, const ListCell *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Append a row to the queue of an item. */
+/* Append a row to the queue of an item.  Two of its writes may be about one item. */
 static void
 enqueue(WrittenItem *item)
 {
 	bool		found;
-	Queue	   *q = hash_search(writes.queues, &item->hash, HASH_ENTER, &found);
+	Queue	   *q = hash_search(writes.queues, item->queue, HASH_ENTER, &found);
 
 	if (!found)
 		dlist_init(&q->items);
+	else if (dlist_tail_element(WrittenItem, node, &q->items)->row == item->row)
+	{
+		item->row = NULL;
+		return;
+	}
 	item->row->ahead += !dlist_is_empty(&q->items);
 	dlist_push_tail(&q->items, &item->node);
-}
-
-/* Two of its writes may have the same hash. */
-static bool
-is_repeated(const Row *row, int i)
-{
-	for (int j = 0; j < i; j++)
-	{
-		if (row->items[j].hash == row->items[i].hash)
-			return true;
-	}
-	return false;
 }
 
 static void
@@ -273,17 +290,14 @@ put_in_order(Row *row)
 
 	place->row = row;
 	for (int i = 0; i < row->nitems; i++)
-	{
-		if (!is_repeated(row, i))
-			enqueue(&row->items[i]);
-	}
+		enqueue(&row->items[i]);
 }
 
 void
 eo_write_order_begin(void)
 {
 	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
-	HASHCTL		queues = {.keysize = sizeof(uint64),.entrysize = sizeof(Queue)};
+	HASHCTL		queues = {.keysize = EO_SHA256_LEN,.entrysize = sizeof(Queue)};
 	ListCell   *cell;
 
 	look_at_board();
@@ -358,7 +372,7 @@ append(const EoOutboxRow *row)
 	writes.expected = true;
 	for (int i = 0; i < r->nitems; i++)
 	{
-		Queue	   *q = hash_search(writes.queues, &r->items[i].hash, HASH_FIND, NULL);
+		Queue	   *q = hash_search(writes.queues, r->items[i].queue, HASH_FIND, NULL);
 		const Row  *first = dlist_head_element(WrittenItem, node, &q->items)->row;
 
 		if (first != r)
@@ -474,14 +488,14 @@ eo_write_order_may_go(const EoOutboxRow *row)
 static void
 dequeue(WrittenItem *item)
 {
-	Queue	   *q = hash_search(writes.queues, &item->hash, HASH_FIND, NULL);
+	Queue	   *q = hash_search(writes.queues, item->queue, HASH_FIND, NULL);
 	bool		was_first = dlist_head_node(&q->items) == &item->node;
 	Row		   *first;
 
 	dlist_delete(&item->node);
 	if (dlist_is_empty(&q->items))
 	{
-		(void) hash_search(writes.queues, &item->hash, HASH_REMOVE, NULL);
+		(void) hash_search(writes.queues, item->queue, HASH_REMOVE, NULL);
 		return;
 	}
 	first = dlist_head_element(WrittenItem, node, &q->items)->row;
@@ -501,7 +515,7 @@ eo_write_order_finished(const char *token)
 	old = MemoryContextSwitchTo(writes.order);
 	for (int i = 0; i < row->nitems; i++)
 	{
-		if (!is_repeated(row, i))
+		if (row->items[i].row != NULL)
 			dequeue(&row->items[i]);
 	}
 	writes.ready = list_delete_ptr(writes.ready, row);

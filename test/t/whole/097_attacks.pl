@@ -94,8 +94,8 @@ sub putting
 
 sub value_of
 {
-	my ($id) = @_;
-	return dynamodb(GetItem => { TableName => $business, Key => { id => { S => $id } } })->{Item}{value}{S} // '';
+	my ($id, $name) = @_;
+	return dynamodb(GetItem => { TableName => $name // $business, Key => { id => { S => $id } } })->{Item}{value}{S} // '';
 }
 
 my @items = map { "item $_" } 1 .. 5;
@@ -175,6 +175,76 @@ settled($node);
 is(run_script($node, "SELECT idem_once('unconfirmed', server => 'tenant');\n"), "\n", 'then it has its own');
 settled($node);
 is(status_of('tap_of_tenant', 'unconfirmed'), 'COMPLETED', 'which is completed');
+
+# ----- items of tables of one name, in two accounts -------------------------------------------------
+
+# So are the items that are written: those of the tenant are in a table of that name, too.
+my $others = 'tap_attacks_others';
+foreach my $name ('tap_of_tenant_items', $others)
+{
+	dynamodb(CreateTable => { TableName => $name, BillingMode => 'PAY_PER_REQUEST',
+		AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'S' } ], KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });
+}
+sql("CREATE ROLE owner; GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO owner; ALTER SERVER tenant OWNER TO owner;"
+	  . " ALTER SERVER exactonce OPTIONS (SET transact_tables '$business, $others')");
+
+# So many items that each lock of their table is taken.
+sub all_locks
+{
+	my ($name, $server) = @_;
+	return join '', map { my $n = $_; "SELECT idem_once('locks $server $n', server => '$server', writes => (SELECT jsonb_agg(jsonb_build_object('Put',"
+		  . " jsonb_build_object('TableName', '$name', 'Item', jsonb_build_object('id', 'lock ' || i)))) FROM generate_series(100 * $n, 100 * $n + 98) i));\n" } 1 .. 60;
+}
+my $putting_others = putting('mine', 'x') =~ s/$business/$others/r;
+my %hold_up = (tenant => $business, exactonce => $others);
+foreach my $server (sort keys %hold_up)
+{
+	my $greedy = start_script($node, "BEGIN;\n" . all_locks($hold_up{$server}, $server) . say_in_script("all locks $server") . halt_until("enough $server") . "ROLLBACK;\n");
+	await_word("all locks $server");
+	is(run_script($node, "SET lock_timeout = '200 ms';\nBEGIN;\n" . join('', map { "SELECT idem_once('free $server $_', writes => " . putting("free $_", 'x') . ");\n" } 1 .. 9) . "COMMIT;\n"),
+		"\n" x 9, "a transaction that locks all items of $hold_up{$server} by server $server holds up nobody who writes to $business");
+	like(run_script($node, "SET lock_timeout = '200 ms';\nSELECT idem_once('waits $server', server => '$server', writes => "
+			  . ($server eq 'tenant' ? putting('mine', 'x') : $putting_others) . ");\n"), qr/ERROR:  55P03: /, 'but those who write where it does');
+	go_on("enough $server");
+	finish_script($greedy);
+}
+settled($node);
+
+# What DynamoDB refuses in one account does not hold up the other one.
+sub refuse_of_tenant
+{
+	two_accounts();
+	fault(op => 'TransactWriteItems', key => 'refused', do => 'cancel', reasons => [ 'None', 'ValidationError' ], times => 0);
+	return;
+}
+refuse_of_tenant();
+sql("SELECT idem_once('refused', server => 'tenant', writes => " . putting('7', 'of tenant') . ')');
+wait_until('a write is refused', sub { sql("SELECT trouble FROM exactonce_pending WHERE key = 'refused'") eq 'refused' });
+sql("SELECT idem_once('not behind', writes => " . putting('7', 'ours') . ')');
+is(sql("SELECT waits_for FROM exactonce_pending WHERE key = 'not behind'"), '', 'one to the item of that name in the other account waits for nothing');
+wait_until('it is made', sub { value_of('7') eq 'ours' });
+
+# A server that is given away keeps the order of what was handed in by it.
+sql("ALTER SERVER tenant OWNER TO CURRENT_USER; SELECT idem_once('behind', server => 'tenant', writes => " . putting('7', 'later') . ')');
+is(sql("SELECT waits_for FROM exactonce_pending WHERE key = 'behind'"), 'refused writes: refused',
+	'a write waits for one of the same server, which another tenant had');
+sql("SELECT idem_once('beside', writes => " . putting('8', 'ours') . ')');
+wait_until('others do not', sub { value_of('8') eq 'ours' });
+is(status_of('tap_of_tenant', 'behind'), 'COMMITTING', 'the later one is not made');
+my $log = -s $node->logfile;
+sql("SELECT idem_resolve('refused', 'completed', server => 'tenant')");
+like(slurp_file($node->logfile, $log), qr/LOG:  exactonce: a write to table "$business" was given up by an operator: the item \{"id": "7"\}\n/,
+	'the log has table and key of what is given up');
+settled($node);
+is(status_of('tap_of_tenant', 'behind'), 'COMPLETED', 'then it is made');
+
+# A row that is mirrored to both is written to both.
+two_accounts();
+sql("ALTER SERVER tenant OWNER TO owner; CREATE TABLE twofold (id text PRIMARY KEY, value text);"
+	  . join('', map { "CREATE TRIGGER to_$_ AFTER INSERT OR UPDATE OR DELETE ON twofold FOR EACH ROW EXECUTE FUNCTION idem_mirror('$business', 'id', 'server=$_');" } qw(exactonce tenant)));
+sql("INSERT INTO twofold VALUES ('mirrored', 'yes')");
+settled($node);
+is(value_of('mirrored', $_), 'yes', "a row that is mirrored to both accounts is in $_") foreach $business, 'tap_of_tenant_items';
 
 stop_without_crash($node);
 done_testing();
