@@ -280,6 +280,8 @@ add_job(const EoWorkerJobKind *kind, EoWorkerTarget *asked, EoWorkerTarget *via,
 	job->context = context;
 	job->asked = asked;
 	job->target = via;
+	asked->asked++;
+	asked->idle = via->idle = 0;
 	strlcpy(job->token, token, sizeof(job->token));
 	job->target->jobs++;
 	job->target->queues[kind->lane].jobs++;
@@ -327,6 +329,7 @@ eo_job_end(EoWorkerJob *job)
 	EoWorkerTarget *t = job->target;
 	EoWorkerQueue *queue = &t->queues[job->kind->lane];
 
+	job->asked->asked--;
 	t->jobs--;
 	queue->jobs--;
 	jobs.lanes[job->kind->lane].njobs--;
@@ -722,12 +725,12 @@ pass_on_of(EoWorkerQueue *queue)
 static void
 pass_on(void)
 {
-	slist_iter	iter;
+	dlist_iter	iter;
 
-	slist_foreach(iter, eo_write_targets_all())
+	dlist_foreach(iter, eo_write_targets_all())
 	{
 		for (int i = 0; i < EO_WORKER_LANES; i++)
-			pass_on_of(&slist_container(EoWorkerTarget, node, iter.cur)->queues[i]);
+			pass_on_of(&dlist_container(EoWorkerTarget, node, iter.cur)->queues[i]);
 	}
 }
 

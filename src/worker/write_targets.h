@@ -46,14 +46,16 @@ typedef struct EoWorkerQueue
 typedef struct EoWorkerTarget
 {
 	EoTarget	target;			/* hash key */
-	slist_node	node;			/* in the list of all */
+	dlist_node	node;			/* in the list of all */
 	EoStore    *store;			/* NULL: not built yet, or cannot be built */
 	uint64		built;			/* the version of the catalogs it was built
 								 * from */
 	EoWorkerQueue queues[EO_WORKER_LANES];
 	int			in_flight;		/* requests, of all lanes */
 	int			jobs;			/* of all lanes */
-	size_t		write_bytes;	/* of the writes in jobs (write_order.c) */
+	int			asked;			/* jobs that are for it, whoever they go by */
+	int			idle;			/* looks at which it had nothing to do */
+	bool		kept;			/* it stands in for another one */
 	dlist_head	slots;			/* that wait for room (settling.c) */
 	dlist_node	line;			/* there, if there are any */
 	bool		late;			/* the store is of old catalogs, and the new
@@ -92,14 +94,17 @@ typedef struct EoWorkerTarget
 /* To be called once. */
 extern void eo_write_targets_init(void);
 
-/* The entry of a target, made if there is none.  It lasts as long as the worker. */
+/*
+ * The entry of a target, made if there is none.  It lasts until it has had nothing to do for five
+ * minutes, and is forgotten in eo_write_targets_build() only.
+ */
 extern EoWorkerTarget *eo_write_target_of(const EoTarget *target);
 
 /*
- * Build a store for each target that has jobs and no store from the present
- * catalogs.  Runs transactions of its own, so it must not be called in one.  If a
- * store cannot be built the error is logged, the target is failing, and it is tried again
- * after a pause.
+ * Build stores for targets that have jobs and no store from the present catalogs: for all that
+ * are about lives and heartbeats, and for some of the others.  Runs transactions of its own, so it
+ * must not be called in one.  If a store cannot be built the error is logged, the target is
+ * failing, and it is tried again after a pause.
  */
 extern void eo_write_targets_build(void);
 
@@ -175,8 +180,8 @@ typedef struct EoWorkerIdentities
 /* Look them up in a transaction, which may raise.  False: the catalogs are locked. */
 extern bool eo_write_target_identities(const EoTarget *target, EoWorkerIdentities *identities);
 
-/* All targets, none of which is ever removed. */
-extern slist_head *eo_write_targets_all(void);
+/* All targets: EoWorkerTarget by its node. */
+extern dlist_head *eo_write_targets_all(void);
 
 /* A number that changes whenever a target has stopped failing. */
 extern uint32 eo_write_targets_recoveries(void);

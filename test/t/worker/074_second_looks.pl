@@ -138,6 +138,8 @@ BEGIN;
 SELECT count(idem_once('beside doubts ' || i)) FROM generate_series(1, 19) i;
 COMMIT;
 SQL
+$sql->(q{SET ROLE another; SELECT idem_acquire('doubt ' || i) FROM generate_series(11, 12) i});
+is($sql->('SELECT count(*) FROM exactonce_in_doubt'), 8, '... and what another role meets is noted, too');
 stop_without_crash($node);
 
 # ----- a late seal whose look has made way ------------------------------------
