@@ -145,8 +145,8 @@ extern void eo_life_forget(const uint8 *id);
 extern void eo_life_drop_database(Oid dboid);
 
 /*
- * Bar the current life from new claims, if the database has no slots, and owes no scan.  It
- * is over when eo_life_forget() is called; eo_life_reopen() takes that back.
+ * Bar the current life from new claims, if the database has no slots, and owes no scan but those
+ * of tenants' places.  It is over when eo_life_forget() is called; eo_life_reopen() takes that back.
  */
 extern bool eo_life_bar(Oid dboid, uint8 *id);
 extern void eo_life_reopen(const uint8 *id);
@@ -165,10 +165,14 @@ extern EoPlace *eo_life_current_place_locked(EoPlaceRef ref);
  */
 extern EoPlace *eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current);
 
+/* Is a scan owed there, and will it come?  No lock is needed. */
+extern bool eo_life_place_owes_scan(const EoPlace *place);
+
 /*
  * The place of the current life whose scan has been owed for longest, of those that were reached
- * by that server last (InvalidOid: by any).  NULL: none is owed, or exactonce.recovery_scan is 0.
+ * by that server last (InvalidOid: by any), or only of those that are no tenant's.  NULL: none is
+ * owed, or exactonce.recovery_scan is 0.
  */
-extern const EoPlace *eo_life_owed_place_locked(Oid dboid, Oid serverid);
+extern const EoPlace *eo_life_owed_place_locked(Oid dboid, Oid serverid, bool trusted);
 
 #endif							/* EO_CLUSTER_LIFE_H */

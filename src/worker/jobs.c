@@ -520,16 +520,21 @@ note_sent(EoBundle *bundle)
 	eo_write_target_sent(queue->target, lane_of(queue));
 }
 
+int64
+eo_jobs_limit_us(const EoWorkerTarget *t)
+{
+	int64		timeout_us = t->store->server->request_timeout_ms * INT64CONST(1000);
+
+	return Min(timeout_us, Max(eo_guc_hurried_us(LIMIT_US), MIN_LIMIT_US));
+}
+
 /* After what time is its request given up? */
 static int64
 limit_of(const EoWorkerJob *job)
 {
-	int64		limit_us = Max(eo_guc_hurried_us(LIMIT_US), MIN_LIMIT_US);
-	int64		timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
+	int64		limit_us = eo_jobs_limit_us(job->target);
 
-	if (job->limit_us > 0)
-		limit_us = Min(limit_us, job->limit_us);
-	return Min(limit_us, timeout_us);
+	return job->limit_us > 0 ? Min(limit_us, job->limit_us) : limit_us;
 }
 
 /* Send the request of a job.  Returns false if there is nothing left to be done. */
