@@ -46,7 +46,6 @@
 #include "cluster/slot.h"
 #include "cluster/slot_views.h"
 #include "miscadmin.h"
-#include "server/guc.h"
 #include "wire/clock.h"
 
 /* A process that has ended without an answer keeps its turn for so long. */
@@ -652,13 +651,6 @@ eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current)
 			return &p->place;
 	}
 	return NULL;
-}
-
-/* Without scans no debt ends: a session that meets a record settles it. */
-bool
-eo_life_place_owes_scan(const EoPlace *place)
-{
-	return place->scan_due_us > 0 && place->barred_at == 0 && eo_guc_recovery_scan > 0;
 }
 
 const EoPlace *

@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-/* What is taken: requests in flight, or jobs. */
+/* The requests in flight that are taken, or the jobs. */
 typedef struct EoRoomUse
 {
 	int			mine;			/* by a target */

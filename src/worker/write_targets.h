@@ -33,7 +33,7 @@ typedef enum EoWorkerLane
 	EO_WORKER_LANES
 } EoWorkerLane;
 
-/* What a tenant, or all of them together, have in the lanes, for jobs.c. */
+/* A tenant, or all of them together: the jobs of all targets, for jobs.c. */
 typedef struct EoWorkerTenant
 {
 	slist_node	node;
