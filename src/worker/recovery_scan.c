@@ -18,7 +18,8 @@
  * owes that until everything that was found is written.
  *
  * One request is in flight at a time, and before the next one there is a pause, so that
- * at most exactonce.recovery_scan read units a second are used.  The requests have a window of
+ * at most exactonce.recovery_scan read units a second are used.  Scans take turns by pages: a table
+ * that is slow, or has no end, keeps no other one waiting.  The requests have a window of
  * their own: beats and other writes do not wait for them.  If the role that has used the
  * table may not scan it, any other one that leads there does (known_targets.c).
  *
@@ -365,8 +366,7 @@ eo_recovery_scan_run(void)
 		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
 
 		if (recovery.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
-			scan->due_us <= now_us && !eo_jobs_are_full(EO_WORKER_WRITES) &&
-			!start_page(scan))
+			scan->due_us <= now_us && !start_page(scan))
 			scan->due_us = now_us + EO_WORKER_TARGET_PAUSE_US;
 	}
 	if (recovery.active != NULL)
@@ -382,7 +382,8 @@ start_page(TableScan *scan)
 	/* Its server may be gone, or have invalid options. */
 	if (recovery.through->store == NULL && recovery.through->failing)
 		(void) change_identity(scan);
-	if (!eo_write_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target))
+	if (!eo_write_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target) ||
+		!eo_jobs_accept(EO_WORKER_WRITES, &scan->target))
 		return false;
 	/* A page that cannot be judged would be read in vain. */
 	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
@@ -395,7 +396,8 @@ start_page(TableScan *scan)
 		scan->began_us = recovery.sent_us;
 	scan->again = false;
 	eo_write_target_sent(recovery.through, EO_WORKER_WRITES);
-	if (!eo_window_add(&recovery.window, &recovery.call, 0))
+	if (!eo_window_add(&recovery.window, &recovery.call,
+					   recovery.sent_us + eo_jobs_limit_us(recovery.through)))
 		take_finished(&recovery.window, &recovery.call, NULL);
 	return true;
 }
@@ -411,6 +413,9 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	eo_call_log(recovery.through->store->server->name, call);
 	eo_write_target_ended(recovery.through, EO_WORKER_WRITES);
 	recovery.active = NULL;
+	/* The others have their turn first. */
+	dlist_delete(&scan->node);
+	dlist_push_tail(&recovery.scans, &scan->node);
 	if (call->error.status == EO_OK)
 		take_page(scan, call);
 	else if (eo_scan_narrow(&scan->pages, call, &units))

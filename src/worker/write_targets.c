@@ -77,6 +77,8 @@ static struct
 {
 	HTAB	   *table;			/* EoWorkerTarget by target */
 	dlist_head	all;			/* the same */
+	slist_head	owners;			/* EoWorkerTenant, superusers among them */
+	EoWorkerTenant tenants;		/* all but superusers */
 	EoWorkerTarget *last;		/* the one that was asked for last */
 	uint64		catalog;		/* version of the catalogs: counts changes of
 								 * servers and mappings */
@@ -118,6 +120,25 @@ eo_write_targets_init(void)
 	eo_options_on_change(catalog_changed);
 }
 
+/* The tenant of that id, made if there is none. */
+static EoWorkerTenant *
+tenant_of(Oid id)
+{
+	slist_iter	iter;
+	EoWorkerTenant *tenant;
+
+	slist_foreach(iter, &targets.owners)
+	{
+		tenant = slist_container(EoWorkerTenant, node, iter.cur);
+		if (tenant->id == id)
+			return tenant;
+	}
+	tenant = MemoryContextAllocZero(TopMemoryContext, sizeof(EoWorkerTenant));
+	tenant->id = id;
+	slist_push_head(&targets.owners, &tenant->node);
+	return tenant;
+}
+
 EoWorkerTarget *
 eo_write_target_of(const EoTarget *target)
 {
@@ -134,6 +155,7 @@ eo_write_target_of(const EoTarget *target)
 	if (!found)
 	{
 		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
+		t->tenant = tenant_of(target->tenant);
 		dlist_push_tail(&targets.all, &t->node);
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
 			t->queues[lane].target = t;
@@ -599,35 +621,67 @@ eo_write_target_retries(const EoWorkerTarget *t)
 	return !t->failing && !is_slow(t);
 }
 
+const EoWorkerTenant *
+eo_write_targets_tenants(void)
+{
+	return &targets.tenants;
+}
+
 int
-eo_write_targets_untrusted(EoWorkerLane lane)
+eo_write_targets_untrusted(EoWorkerLane lane, const EoWorkerTenant *tenant, int most,
+						   int *tenants)
 {
 	dlist_iter	iter;
-	int			n = 0;
+	int			its = 0;
 
+	*tenants = 0;
 	dlist_foreach(iter, &targets.all)
 	{
 		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
+		int			n = Min(t->queues[lane].in_flight, most);
 
-		if (!eo_write_target_is_trusted(t))
-			n += t->queues[lane].in_flight;
+		if (n == 0 || eo_write_target_is_trusted(t))
+			continue;
+		if (t->tenant == tenant)
+			its += n;
+		if (OidIsValid(t->tenant->id))
+			*tenants += n;
 	}
-	return n;
+	return its;
+}
+
+void
+eo_write_target_count_jobs(EoWorkerTarget *t, EoWorkerLane lane, int n)
+{
+	t->jobs += n;
+	t->queues[lane].jobs += n;
+	t->tenant->jobs[lane] += n;
+	if (OidIsValid(t->tenant->id))
+		targets.tenants.jobs[lane] += n;
+}
+
+static void
+count_requests(EoWorkerTarget *t, EoWorkerLane lane, int n)
+{
+	t->in_flight += n;
+	t->queues[lane].in_flight += n;
+	t->tenant->in_flight[lane] += n;
+	if (OidIsValid(t->tenant->id))
+		targets.tenants.in_flight[lane] += n;
 }
 
 void
 eo_write_target_sent(EoWorkerTarget *t, EoWorkerLane lane)
 {
-	if (t->in_flight++ == 0)
+	if (t->in_flight == 0)
 		t->quiet_since_us = eo_clock_monotonic_us();
-	t->queues[lane].in_flight++;
+	count_requests(t, lane, 1);
 }
 
 void
 eo_write_target_ended(EoWorkerTarget *t, EoWorkerLane lane)
 {
-	t->in_flight--;
-	t->queues[lane].in_flight--;
+	count_requests(t, lane, -1);
 }
 
 void

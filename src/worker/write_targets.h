@@ -33,6 +33,16 @@ typedef enum EoWorkerLane
 	EO_WORKER_LANES
 } EoWorkerLane;
 
+/* A tenant, or all of them together: the jobs of all targets, for jobs.c. */
+typedef struct EoWorkerTenant
+{
+	slist_node	node;
+	Oid			id;				/* InvalidOid: superusers */
+	int			jobs[EO_WORKER_LANES];	/* waiting, in flight, or kept by
+										 * their kinds */
+	int			in_flight[EO_WORKER_LANES];
+} EoWorkerTenant;
+
 /* The jobs of a target in one lane, for jobs.c. */
 typedef struct EoWorkerQueue
 {
@@ -47,6 +57,7 @@ typedef struct EoWorkerTarget
 {
 	EoTarget	target;			/* hash key */
 	dlist_node	node;			/* in the list of all */
+	EoWorkerTenant *tenant;
 	EoStore    *store;			/* NULL: not built yet, or cannot be built */
 	uint64		built;			/* the version of the catalogs it was built
 								 * from */
@@ -152,8 +163,18 @@ extern bool eo_write_target_is_trusted(const EoWorkerTarget *t);
 /* May a call to this target make more than one request? */
 extern bool eo_write_target_retries(const EoWorkerTarget *t);
 
-/* The requests in flight in a lane to all targets that are not trusted. */
-extern int	eo_write_targets_untrusted(EoWorkerLane lane);
+/* All tenants but superusers together. */
+extern const EoWorkerTenant *eo_write_targets_tenants(void);
+
+/*
+ * The requests in flight in a lane to targets that are not trusted: to those of a tenant, and in
+ * *tenants to those of all tenants but superusers.  One that was trusted has more than most.
+ */
+extern int	eo_write_targets_untrusted(EoWorkerLane lane, const EoWorkerTenant *tenant, int most,
+									   int *tenants);
+
+/* So many jobs more, or less, have this target. */
+extern void eo_write_target_count_jobs(EoWorkerTarget *t, EoWorkerLane lane, int n);
 
 /* A request is sent; and it is over, whatever came of it. */
 extern void eo_write_target_sent(EoWorkerTarget *t, EoWorkerLane lane);
