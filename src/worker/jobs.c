@@ -528,6 +528,12 @@ eo_jobs_limit_us(const EoWorkerTarget *t)
 {
 	int64		timeout_us = t->store->server->request_timeout_ms * INT64CONST(1000);
 
+	/*
+	 * Superusers have a room of their own, and may need long for what is
+	 * large.
+	 */
+	if (!OidIsValid(t->target.tenant))
+		return timeout_us;
 	return Min(timeout_us, Max(eo_guc_hurried_us(LIMIT_US), MIN_LIMIT_US));
 }
 

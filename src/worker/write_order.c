@@ -133,7 +133,7 @@ static struct
 	List	   *told;			/* Told: not read yet */
 	List	   *ready;			/* Row: first of all its items since */
 	HTAB	   *loads;			/* Load; those without bytes are removed */
-	size_t		loaded;			/* bytes of all */
+	size_t		loaded[2];		/* bytes of all: of superusers, of tenants */
 	uint32		adoptions;		/* the board's count at the last look */
 	bool		expected;		/* there may be rows with writes */
 	bool		in_order;		/* but for those of which slots will tell */
@@ -443,7 +443,7 @@ count_bytes(const EoTarget *target, ssize_t bytes)
 		if (load->bytes == 0)
 			(void) hash_search(writes.loads, of[i], HASH_REMOVE, NULL);
 	}
-	writes.loaded += bytes;
+	writes.loaded[OidIsValid(target->tenant)] += bytes;
 }
 
 static bool
@@ -452,10 +452,11 @@ has_room(const EoTarget *target)
 	EoTarget	owner = owner_of(target);
 	size_t		of_owner = bytes_of(&owner);
 	size_t		of_target = bytes_of(target);
-	size_t		others = writes.loaded - of_owner;
+	bool		of_tenant = OidIsValid(target->tenant);
+	size_t		others = writes.loaded[of_tenant] - of_owner;
 	size_t		share = others < MAX_BYTES ? (MAX_BYTES - others) / 2 : 0;
 
-	if (of_owner == 0)
+	if (of_owner == 0 || (!of_tenant && of_target == 0))
 		return true;
 	return of_owner < share && of_target < (share - (of_owner - of_target)) / 2;
 }
