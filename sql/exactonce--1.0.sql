@@ -495,13 +495,16 @@ COMMENT ON COLUMN exactonce_internal.outbox.reason_item IS 'which of the writes 
 COMMENT ON COLUMN exactonce_internal.outbox.given_up IS 'an operator gave the row up while its record could still be COMMITTING: the worker leaves it alone, and it still says that its transaction committed';
 
 CREATE TABLE exactonce_internal.targets (
-	url pg_catalog.text COLLATE "C" NOT NULL,
+	url pg_catalog.text NOT NULL,
 	plain_http pg_catalog.bool NOT NULL,
-	region pg_catalog.text COLLATE "C" NOT NULL,
-	dynamodb_table pg_catalog.text COLLATE "C" NOT NULL,
-	layout pg_catalog.text COLLATE "C" NOT NULL,
-	first_used pg_catalog.timestamptz NOT NULL
+	region pg_catalog.text NOT NULL,
+	dynamodb_table pg_catalog.text NOT NULL,
+	layout pg_catalog.text NOT NULL,
+	first_used pg_catalog.timestamptz NOT NULL,
+	tenant pg_catalog.oid NOT NULL
 );
+CREATE INDEX targets_layout ON exactonce_internal.targets (url COLLATE "C", region COLLATE "C", dynamodb_table COLLATE "C",
+	layout COLLATE "C");
 COMMENT ON TABLE exactonce_internal.targets IS
 'the DynamoDB tables that servers of this database have or have had: the worker sends requests to no other';
 COMMENT ON COLUMN exactonce_internal.targets.url IS 'endpoint of DynamoDB';
@@ -510,6 +513,7 @@ COMMENT ON COLUMN exactonce_internal.targets.region IS 'AWS region';
 COMMENT ON COLUMN exactonce_internal.targets.dynamodb_table IS 'name of the DynamoDB table';
 COMMENT ON COLUMN exactonce_internal.targets.layout IS 'layout of the records, a value of the server option';
 COMMENT ON COLUMN exactonce_internal.targets.first_used IS 'time at which a key was first completed there';
+COMMENT ON COLUMN exactonce_internal.targets.tenant IS 'who owned the server then; 0: a superuser; of a server with the option home ''false'' that a superuser owns it is the OID of the server';
 
 CREATE FUNCTION exactonce_internal.lives_of_cluster(
 	OUT database pg_catalog.oid,

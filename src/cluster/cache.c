@@ -9,7 +9,8 @@
  * - An entry is made of a record that DynamoDB has shown as COMPLETED, in a refusal or
  *	 after a finish.  Neither a record that is sealed nor what a transaction is about to do
  *	 is kept.
- * - An entry is found by SHA-256 of endpoint, region, table and key, whole.
+ * - An entry is found by SHA-256 of endpoint, region, table and key, whole, whoever owns the
+ *	 server.
  * - It is given only to callers with the credentials that fetched it, as DynamoDB would.
  * - It ends after the server's cache_ttl, and clock_skew before the record's own ttl.
  * - A key that this cluster forgets is dropped.  Each drop is counted by its part, and a
@@ -225,6 +226,12 @@ bool
 eo_cache_is_used(const EoStore *store)
 {
 	return memory != NULL && store->server->cache_ttl_ms > 0;
+}
+
+void
+eo_cache_digest(const EoTarget *target, const char *pk, uint8 *digest)
+{
+	eo_target_digest_of(target, InvalidOid, pk, digest);
 }
 
 bool

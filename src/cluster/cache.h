@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "cluster/target.h"
 #include "records/record.h"
 #include "server/store.h"
 
@@ -24,7 +25,13 @@ extern void eo_cache_init(void);
 extern bool eo_cache_is_used(const EoStore *store);
 
 /*
- * Look for a key, by its digest as in key.h.  True: a record was seen COMPLETED less
+ * The digest by which a key is looked for here, kept and dropped.  The owner of a server does not
+ * count: its credentials say who may be told.
+ */
+extern void eo_cache_digest(const EoTarget *target, const char *pk, uint8 *digest);
+
+/*
+ * Look for a key.  True: a record was seen COMPLETED less
  * than the server's cache_ttl ago, by somebody who signs as this store does, and it has not
  * reached its ttl.  The clock of the service must be known.  What r points to is palloc'd;
  * r has neither owner nor item.

@@ -81,7 +81,7 @@ typedef struct Circuit
 									 * circuit was made */
 
 	/* All that follows is under the lock. */
-	uint64		id;				/* of its clients, see id_of(); 0: free */
+	uint64		id;				/* of its clients, see is_of(); 0: free */
 	bool		answered;		/* there was an answer since it was made */
 	int32		request_timeout_ms;
 	int64		silent_since_us;	/* with failures: the first of these calls
@@ -144,7 +144,10 @@ hash_text(const char *text, uint64 seed)
 	return hash_bytes_extended((const unsigned char *) text, (int) strlen(text), seed);
 }
 
-/* A number that clients with the same circuit have in common; never 0. */
+/*
+ * A number that clients of an owner with the same circuit have in common; never 0.  Who looks for
+ * them finds texts with the number of another one's.
+ */
 static uint64
 id_of(EoClient *client)
 {
@@ -154,7 +157,7 @@ id_of(EoClient *client)
 	{
 		uint64		id = (uint64) client->request_timeout_ms << 32 | (uint32) e->connect_timeout_ms;
 
-		id = hash_text(e->url, hash_bytes_uint32_extended(client->tenant, id));
+		id = hash_text(e->url, id);
 		if (e->ca_file != NULL)
 			id = hash_text(e->ca_file, id);
 		client->circuit_id = id != 0 ? id : 1;
@@ -162,13 +165,20 @@ id_of(EoClient *client)
 	return client->circuit_id;
 }
 
-/* The circuit with that id; NULL: there is none.  The caller must hold the lock. */
+/* Is it the circuit of that client?  The caller must hold the lock. */
+static bool
+is_of(const Circuit *c, const EoClient *client)
+{
+	return c->id == client->circuit_id && c->entry.roleid == client->tenant;
+}
+
+/* The circuit of a client; NULL: there is none.  The caller must hold the lock. */
 static Circuit *
-search(uint64 id)
+search(const EoClient *client)
 {
 	for (int i = 0; i < MAX_CIRCUITS; i++)
 	{
-		if (shared->circuits[i].id == id)
+		if (is_of(&shared->circuits[i], client))
 			return &shared->circuits[i];
 	}
 	return NULL;
@@ -182,13 +192,12 @@ static Circuit *
 find(EoClient *client)
 {
 	uint32		version = pg_atomic_read_u32(&shared->version);
-	uint64		id;
 
 	if (client->circuit_version == version)
 		return client->circuit_entry;
-	id = id_of(client);
+	(void) id_of(client);
 	SpinLockAcquire(&shared->lock);
-	client->circuit_entry = search(id);
+	client->circuit_entry = search(client);
 	client->circuit_version = pg_atomic_read_u32(&shared->version);
 	SpinLockRelease(&shared->lock);
 	return client->circuit_entry;
@@ -215,7 +224,7 @@ static Circuit *
 find_or_make(const EoClient *client)
 {
 	EoEntries	all = eo_circuit_entries();
-	Circuit    *c = search(client->circuit_id);
+	Circuit    *c = search(client);
 
 	if (c != NULL)
 		return c;
@@ -294,7 +303,7 @@ enter(EoClient *client, EoError *error)
 		return true;
 	now_us = eo_clock_monotonic_us();
 	SpinLockAcquire(&shared->lock);
-	if (c->id == client->circuit_id && pg_atomic_read_u32(&c->open) != 0)
+	if (is_of(c, client) && pg_atomic_read_u32(&c->open) != 0)
 	{
 		may = client->insists || now_us >= c->next_probe_us + CALLER_GRACE_US;
 		if (may)
@@ -328,7 +337,7 @@ recover(EoClient *client, Circuit *c)
 
 	SpinLockAcquire(&shared->lock);
 	copy = *c;
-	if (c->id == client->circuit_id)
+	if (is_of(c, client))
 	{
 		c->answered = true;
 		closed = close_circuit(c);
@@ -448,7 +457,7 @@ eo_circuit_take_turn(EoClient *client, int64 *due_us)
 	if (c == NULL || pg_atomic_read_u32(&c->open) == 0)
 		return false;
 	SpinLockAcquire(&shared->lock);
-	if (c->id == client->circuit_id && pg_atomic_read_u32(&c->open) != 0 &&
+	if (is_of(c, client) && pg_atomic_read_u32(&c->open) != 0 &&
 		now_us - c->called_us < WANTED_US)
 	{
 		mine = now_us >= c->next_probe_us;
@@ -496,7 +505,7 @@ eo_circuit_look(EoClient *client, EoCircuitReport *report)
 	if (c == NULL)
 		return false;
 	SpinLockAcquire(&shared->lock);
-	found = c->id == client->circuit_id;
+	found = is_of(c, client);
 	copy = *c;
 	SpinLockRelease(&shared->lock);
 	if (found)

@@ -46,7 +46,6 @@
 #include "cluster/slot.h"
 #include "cluster/slot_views.h"
 #include "miscadmin.h"
-#include "server/guc.h"
 #include "wire/clock.h"
 
 /* A process that has ended without an answer keeps its turn for so long. */
@@ -655,19 +654,17 @@ eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current)
 }
 
 const EoPlace *
-eo_life_owed_place_locked(Oid dboid, Oid serverid)
+eo_life_owed_place_locked(Oid dboid, Oid serverid, bool trusted)
 {
 	uint32		cursor = 0;
 	bool		current;
 	const EoPlace *place;
 	const EoPlace *oldest = NULL;
 
-	/* Without scans no debt ends: a session that meets a record settles it. */
-	if (eo_guc_recovery_scan == 0)
-		return NULL;
 	while ((place = eo_life_next_place_locked(dboid, &cursor, &current)) != NULL)
 	{
-		if (current && place->scan_due_us > 0 && place->barred_at == 0 &&
+		if (current && eo_life_place_owes_scan(place) &&
+			(!trusted || eo_target_is_trusted(&place->target)) &&
 			(!OidIsValid(serverid) || place->target.serverid == serverid) &&
 			(oldest == NULL || place->scan_due_us < oldest->scan_due_us))
 			oldest = place;
@@ -759,7 +756,7 @@ eo_life_bar(Oid dboid, uint8 *id)
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
 	Life	   *life = find_current(dboid);
 	bool		barred = life != NULL && !eo_slot_view_any_unsettled_locked(dboid) &&
-	eo_life_owed_place_locked(dboid, InvalidOid) == NULL;
+	eo_life_owed_place_locked(dboid, InvalidOid, true) == NULL;
 
 	if (barred)
 	{

@@ -19,6 +19,7 @@
 #include "cluster/target.h"
 #include "datatype/timestamp.h"
 #include "server/entries.h"
+#include "server/guc.h"
 #include "server/store.h"
 #include "wire/hex.h"
 
@@ -145,8 +146,8 @@ extern void eo_life_forget(const uint8 *id);
 extern void eo_life_drop_database(Oid dboid);
 
 /*
- * Bar the current life from new claims, if the database has no slots, and owes no scan.  It
- * is over when eo_life_forget() is called; eo_life_reopen() takes that back.
+ * Bar the current life from new claims, if the database has no slots, and owes no scan but to
+ * tenants.  It is over when eo_life_forget() is called; eo_life_reopen() takes that back.
  */
 extern bool eo_life_bar(Oid dboid, uint8 *id);
 extern void eo_life_reopen(const uint8 *id);
@@ -166,9 +167,19 @@ extern EoPlace *eo_life_current_place_locked(EoPlaceRef ref);
 extern EoPlace *eo_life_next_place_locked(Oid dboid, uint32 *cursor, bool *current);
 
 /*
- * The place of the current life whose scan has been owed for longest, of those that were reached
- * by that server last (InvalidOid: by any).  NULL: none is owed, or exactonce.recovery_scan is 0.
+ * Is a scan owed there?  Without scans no debt ends: a session that meets a record settles it.
  */
-extern const EoPlace *eo_life_owed_place_locked(Oid dboid, Oid serverid);
+static inline bool
+eo_life_place_owes_scan(const EoPlace *place)
+{
+	return place->scan_due_us > 0 && place->barred_at == 0 && eo_guc_recovery_scan > 0;
+}
+
+/*
+ * The place of the current life whose scan has been owed for longest, of those that were reached
+ * by that server last (InvalidOid: by any), or only of those that are no tenant's.  NULL: none is
+ * owed, or exactonce.recovery_scan is 0.
+ */
+extern const EoPlace *eo_life_owed_place_locked(Oid dboid, Oid serverid, bool trusted);
 
 #endif							/* EO_CLUSTER_LIFE_H */

@@ -18,8 +18,8 @@
  *	 arrive any more, the worker scans the table (worker/recovery_scan.c).
  *
  * The mark lies in the memory of the places, which is a part of the claim file, and that is
- * enough.  A life that owes a scan is not closed, so whatever else ends it, its heir scans
- * the table, twice.  An heir that has the claim file does so, too: it finds the mark, and
+ * enough.  Where a life owes a scan its item is not closed, so whatever ends the life, its heir
+ * scans the table, twice.  An heir that has the claim file does so, too: it finds the mark, and
  * does not believe that the file tells all (worker/takeover.c).
  *
  * A role has a list for each kind and each number of looks.  The pause before a look depends
@@ -232,14 +232,14 @@ eo_look_owes_scan(Oid dboid, Oid serverid)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
 
-	return eo_life_owed_place_locked(dboid, serverid) != NULL;
+	return eo_life_owed_place_locked(dboid, serverid, !OidIsValid(serverid)) != NULL;
 }
 
 bool
 eo_look_owed_scan(Oid dboid, EoPlace *place)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_SHARED);
-	const EoPlace *oldest = eo_life_owed_place_locked(dboid, InvalidOid);
+	const EoPlace *oldest = eo_life_owed_place_locked(dboid, InvalidOid, false);
 
 	if (oldest != NULL)
 		*place = *oldest;

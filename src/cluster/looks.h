@@ -29,7 +29,7 @@ extern int64 eo_look_due_us(Oid dboid);
 
 /*
  * Does the current life of a database owe a scan, in a place that was reached by that server
- * last, or InvalidOid: by any?  Not while exactonce.recovery_scan is 0.
+ * last, or InvalidOid: in any that is no tenant's?  Not while exactonce.recovery_scan is 0.
  */
 extern bool eo_look_owes_scan(Oid dboid, Oid serverid);
 

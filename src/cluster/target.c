@@ -73,6 +73,12 @@ eo_target_same_partition(const EoTarget *a, const EoTarget *b)
 void
 eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 {
+	eo_target_digest_of(target, target->owner, pk, digest);
+}
+
+void
+eo_target_digest_of(const EoTarget *target, Oid of, const char *pk, uint8 *digest)
+{
 	static EoCrypto *crypto;
 	static EoBuf texts[2] = {{.max = INT32_MAX}, {.max = INT32_MAX}};
 	static uint8 latest[EO_DIGEST_LEN];
@@ -87,8 +93,8 @@ eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest)
 	if (crypto == NULL)
 		crypto = eo_crypto_create();
 	eo_buf_reset(text);
-	if (OidIsValid(target->owner))
-		snprintf(owner, sizeof(owner), "%u", target->owner);
+	if (OidIsValid(of))
+		snprintf(owner, sizeof(owner), "%u", of);
 	/* The terminator is included, so that two parts cannot run together. */
 	for (int i = owner[0] != '\0' ? 0 : 1; i < nparts; i++)
 		eo_buf_add(text, parts[i], strlen(parts[i]) + 1);

@@ -106,6 +106,9 @@ extern void eo_target_of(const EoStore *store, EoTarget *target);
  */
 extern void eo_target_digest(const EoTarget *target, const char *pk, uint8 *digest);
 
+/* The digest that the key has if the server is of that owner (InvalidOid: a superuser). */
+extern void eo_target_digest_of(const EoTarget *target, Oid of, const char *pk, uint8 *digest);
+
 /*
  * Make a store for a target, in a memory context of its own below the current one;
  * NULL: the server does not exist any more.  The caller must be in a transaction.

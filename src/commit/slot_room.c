@@ -221,10 +221,14 @@ eo_slot_room_note_doubt(const EoTarget *target, const char *pk, const EoSlotInfo
 			continue;
 		if (memcmp(view.info.digest, info->digest, EO_DIGEST_LEN) == 0)
 			return;
-		n++;
+		n += view.target.dboid == target->dboid && view.target.userid == target->userid;
 	}
 	eo_slot_view_room(&room);
-	/* A quarter of what a role may have at most: the rest is for work. */
+
+	/*
+	 * A quarter of what a role may have at most: the rest of its share is for
+	 * work.
+	 */
 	if (n >= room.slots / 16)
 		return;
 	doubt.state = EO_SLOT_IN_DOUBT;

@@ -132,7 +132,8 @@ eo_acquire_init(EoAcquiring *a, EoStore *store, const EoAcquire *ask, EoClaim *c
 	a->ask = ask;
 	a->claim = claim;
 	eo_store_new_token(a->token);
-	a->cache_mark = eo_cache_mark(store, a->k.digest);
+	eo_cache_digest(&a->k.target, a->k.pk, a->cache_digest);
+	a->cache_mark = eo_cache_mark(store, a->cache_digest);
 }
 
 bool
@@ -286,7 +287,7 @@ answer_from_cache(EoAcquiring *a)
 {
 	EoRecord	r;
 
-	if (!eo_cache_find(a->k.store, a->k.digest, &r))
+	if (!eo_cache_find(a->k.store, a->cache_digest, &r))
 		return false;
 	a->claim->answered_from_cache = true;
 	return explain_refusal(a, &r) == ATTEMPT_ANSWERED;
@@ -569,7 +570,7 @@ explain_refusal(EoAcquiring *a, const EoRecord *r)
 			claim->mine = false;
 			claim->replayed = true;
 			if (!claim->answered_from_cache)
-				eo_cache_put(a->k.store, a->k.digest, r, a->cache_mark);
+				eo_cache_put(a->k.store, a->cache_digest, r, a->cache_mark);
 			return ATTEMPT_ANSWERED;
 		case EO_STATE_COMMITTING:
 			return explain_committing(a, r, fate);

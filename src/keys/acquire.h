@@ -99,7 +99,8 @@ typedef struct EoAcquiring
 	const EoAcquire *ask;
 	EoClaim    *claim;			/* to be filled in */
 	char		token[EO_TOKEN_LEN + 1];
-	uint64		cache_mark;		/* before any request, see cache.h */
+	uint8		cache_digest[EO_DIGEST_LEN];	/* see cache.h */
+	uint64		cache_mark;		/* before any request, the same */
 	int			races;			/* lost so far; the limit is MAX_RACES */
 
 	/* The request that is to be run next, or is in flight. */

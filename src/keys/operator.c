@@ -234,22 +234,24 @@ bool
 eo_operator_forget(EoStore *store, const char *key)
 {
 	EoKey		k;
+	uint8		digest[EO_DIGEST_LEN];
 	volatile bool forgotten = false;
 
 	eo_key_find(&k, store, key, NULL);
+	eo_cache_digest(&k.target, k.pk, digest);
 
 	/*
 	 * The cache drops the key before the write and, whatever becomes of that,
 	 * after it, because a session may have read the record in between.
 	 */
-	eo_cache_drop(k.digest);
+	eo_cache_drop(digest);
 	PG_TRY();
 	{
 		forgotten = forget_whatever(&k);
 	}
 	PG_FINALLY();
 	{
-		eo_cache_drop(k.digest);
+		eo_cache_drop(digest);
 	}
 	PG_END_TRY();
 	eo_session_tokens_forget(store->server, k.pk, NULL);

@@ -61,7 +61,7 @@ typedef struct Column
 typedef struct Key
 {
 	int			ncolumns;
-	AttrNumber	columns[3];
+	AttrNumber	columns[4];
 	bool		unique;
 	const char *undo;			/* how it is made again */
 } Key;
@@ -86,12 +86,12 @@ static const Column lives_columns[] = {
 
 static const Column targets_columns[] = {
 	{"url", TEXTOID, false}, {"plain_http", BOOLOID, false}, {"region", TEXTOID, false}, {"dynamodb_table", TEXTOID, false},
-	{"layout", TEXTOID, false}, {"first_used", TIMESTAMPTZOID, false}
+	{"layout", TEXTOID, false}, {"first_used", TIMESTAMPTZOID, false}, {"tenant", OIDOID, false}
 };
 
 /*
- * The first one is the primary key.  By its token a row of the outbox is found, too, and by the
- * key those for other addresses of its table.
+ * The first one is the primary key, if it is unique.  By its token a row of the outbox is found,
+ * too, and by the key those for other addresses of its table.
  */
 static const Key outbox_indexes[] = {
 	{3, {1, 2, 3}, true, "ALTER TABLE " EO_INTERNAL_SCHEMA ".outbox ADD PRIMARY KEY (system_identifier, dboid, digest)"},
@@ -100,6 +100,10 @@ static const Key outbox_indexes[] = {
 };
 static const Key lives_indexes[] = {
 	{1, {1}, true, "ALTER TABLE " EO_INTERNAL_SCHEMA ".lives ADD PRIMARY KEY (id)"}
+};
+
+static const Key targets_indexes[] = {
+	{4, {1, 3, 4, 5}, false, "CREATE INDEX targets_layout ON " EO_INTERNAL_SCHEMA ".targets (url COLLATE \"C\", region COLLATE \"C\", dynamodb_table COLLATE \"C\", layout COLLATE \"C\")"}
 };
 
 typedef struct Form
@@ -117,7 +121,7 @@ static const Form forms[EO_INTERNAL_TABLES] = {
 	[EO_INTERNAL_LIVES] = {EO_INTERNAL_SCHEMA ".lives", lives_columns, lengthof(lives_columns),
 	lives_indexes, lengthof(lives_indexes)},
 	[EO_INTERNAL_TARGETS] = {EO_INTERNAL_SCHEMA ".targets", targets_columns, lengthof(targets_columns),
-	NULL, 0}
+	targets_indexes, lengthof(targets_indexes)}
 };
 
 static TupleDesc descs[EO_INTERNAL_TABLES]; /* of our columns; NULL: not made
@@ -503,19 +507,21 @@ eo_internal_form_lacks_key(Relation rel, EoInternalTable table, char **undo)
 	const Form *form = &forms[table];
 
 	list_free(RelationGetIndexList(rel));	/* sets rd_pkindex */
-	if (form->nindexes > 0 && !(OidIsValid(rel->rd_pkindex) &&
-								is_own_index(rel->rd_pkindex, form, &form->indexes[0])))
+	if (form->indexes[0].unique && !(OidIsValid(rel->rd_pkindex) &&
+									 is_own_index(rel->rd_pkindex, form, &form->indexes[0])))
 	{
 		*undo = pstrdup(form->indexes[0].undo);
 		return pstrdup("It has no valid primary key of the columns that the extension made it of.");
 	}
-	for (int i = 1; i < form->nindexes; i++)
+	for (int i = form->indexes[0].unique; i < form->nindexes; i++)
 	{
-		if (has_index(rel, form, &form->indexes[i]))
+		const Key  *own = &form->indexes[i];
+
+		if (has_index(rel, form, own))
 			continue;
-		*undo = pstrdup(form->indexes[i].undo);
-		return psprintf("It has no valid %sindex by %s.", form->indexes[i].unique ? "unique " : "",
-						form->columns[form->indexes[i].columns[2] - 1].name);
+		*undo = pstrdup(own->undo);
+		return psprintf("It has no valid %sindex by %s.", own->unique ? "unique " : "",
+						form->columns[own->columns[own->ncolumns - 1] - 1].name);
 	}
 	return NULL;
 }

@@ -8,8 +8,9 @@
  * when a server is first used, from the options of that server.  So for a row that a
  * user made up no request is sent.
  *
- * Rows are never removed.  Two transactions that use a target for the first time at
- * the same time may both record it, so that neither waits for the other.
+ * Rows are never removed.  So whoever owns servers, and alters them, may add no more than some a
+ * day.  Two transactions that use a target for the first time at the same time may both record it,
+ * so that neither waits for the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,14 +30,20 @@
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "server/error.h"
+#include "server/guc.h"
 #include "server/options.h"
 #include "server/text.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+/* So many targets of a tenant may be recorded in a day. */
+#define MAX_A_DAY 128
+#define DAY_US (INT64CONST(86400) * 1000000)
 
 /* Columns of the table, as the install script makes them. */
 typedef enum TargetColumn
@@ -47,17 +54,15 @@ typedef enum TargetColumn
 	C_TABLE,
 	C_LAYOUT,
 	C_FIRST_USED,
-	TARGET_COLUMNS = C_FIRST_USED
+	C_TENANT,
+	TARGET_COLUMNS = C_TENANT
 } TargetColumn;
 
 /* The last committed target that was found: a session uses few. */
 static EoTarget last;
 static Oid	last_table;			/* where it was found */
 
-/*
- * The target that this transaction recorded last.  The snapshot of the running
- * command does not show the row.
- */
+/* The target that this transaction recorded last. */
 static EoTarget entered;
 static FullTransactionId entered_xid;
 static SubTransactionId entered_subid;
@@ -78,18 +83,39 @@ is_entered(const EoTarget *target)
 		entered_subid == GetCurrentSubTransactionId() && eo_target_same_layout(target, &entered);
 }
 
-/* Is there a row for this target, of this transaction or one that has committed? */
+/* The index of the table; InvalidOid while the extension is being dropped. */
+static Oid
+index_of(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	Oid			found = InvalidOid;
+	ListCell   *cell;
+
+	/* Beside REINDEX CONCURRENTLY there is one that is not valid. */
+	foreach(cell, indexes)
+	{
+		if (get_index_isvalid(lfirst_oid(cell)))
+			found = lfirst_oid(cell);
+	}
+	list_free(indexes);
+	return found;
+}
+
+/*
+ * Is there a row for this target, of this transaction or one that has committed?  A snapshot does
+ * not show what the running command has recorded.
+ */
 static bool
 find_row(Relation rel, const EoTarget *target)
 {
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Oid			indexid = index_of(rel);
 	struct
 	{
 		AttrNumber	column;
 		const char *value;
 	}			texts[] = {{C_URL, target->url}, {C_REGION, target->region},
 	{C_TABLE, target->table}, {C_LAYOUT, target->layout}};
-	ScanKeyData keys[5];
+	ScanKeyData keys[4];
 	SysScanDesc scan;
 	HeapTuple	tuple;
 	bool		found = false;
@@ -101,16 +127,19 @@ find_row(Relation rel, const EoTarget *target)
 					CStringGetTextDatum(texts[i].value));
 		keys[i].sk_collation = C_COLLATION_OID;
 	}
-	ScanKeyInit(&keys[4], C_PLAIN_HTTP, BTEqualStrategyNumber, F_BOOLEQ,
-				BoolGetDatum(target->plain_http));
-	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 5, keys);
+	scan = systable_beginscan(rel, indexid, OidIsValid(indexid), SnapshotSelf,
+							  lengthof(keys), keys);
 	while (!committed && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
+		bool		isnull;
+
+		if (DatumGetBool(heap_getattr(tuple, C_PLAIN_HTTP, RelationGetDescr(rel), &isnull)) !=
+			target->plain_http)
+			continue;
 		found = true;
 		committed = !TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	}
 	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
 	/* A row of this transaction may still be rolled back. */
 	if (committed)
 	{
@@ -118,6 +147,38 @@ find_row(Relation rel, const EoTarget *target)
 		last_table = RelationGetRelid(rel);
 	}
 	return found;
+}
+
+/*
+ * Raise 54000 if the tenant has had so many targets recorded today that there is no room for
+ * another one.
+ */
+static void
+check_room(Relation rel, const EoTarget *target)
+{
+	TimestampTz since = GetCurrentTimestamp() - eo_guc_hurried_us(DAY_US);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	int			n = 0;
+
+	if (eo_target_is_trusted(target))
+		return;
+	ScanKeyInit(&keys[0], C_TENANT, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(target->tenant));
+	ScanKeyInit(&keys[1], C_FIRST_USED, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
+				TimestampTzGetDatum(since));
+	scan = systable_beginscan(rel, InvalidOid, false, SnapshotSelf, lengthof(keys), keys);
+	while (n < MAX_A_DAY && HeapTupleIsValid(systable_getnext(scan)))
+		n++;
+	systable_endscan(scan);
+	if (n == MAX_A_DAY)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("no room for another table or record layout of server \"%s\"",
+						GetForeignServer(target->serverid)->servername),
+				 errdetail("Servers of its owner have led to %d tables and layouts for the first time in a day, which is as many as they may.",
+						   MAX_A_DAY),
+				 errhint("What was used before is used on. Alter the server back, wait until the first of them is a day old, or have a superuser own the server.")));
 }
 
 void
@@ -133,12 +194,14 @@ eo_known_target_enter(const EoTarget *target)
 	rel = eo_internal_open(EO_INTERNAL_TARGETS, RowExclusiveLock);
 	if (!find_row(rel, target))
 	{
+		check_room(rel, target);
 		values[C_URL - 1] = CStringGetTextDatum(target->url);
 		values[C_PLAIN_HTTP - 1] = BoolGetDatum(target->plain_http);
 		values[C_REGION - 1] = CStringGetTextDatum(target->region);
 		values[C_TABLE - 1] = CStringGetTextDatum(target->table);
 		values[C_LAYOUT - 1] = CStringGetTextDatum(target->layout);
 		values[C_FIRST_USED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+		values[C_TENANT - 1] = ObjectIdGetDatum(target->tenant);
 		tuple = heap_form_tuple(eo_internal_form_desc(EO_INTERNAL_TARGETS), values, nulls);
 		CatalogTupleInsert(rel, tuple);
 		heap_freetuple(tuple);
@@ -184,7 +247,8 @@ compare(const EoServer *s, const EoTarget *target, Fit *fit)
 	if (strcmp(s->url, target->url) != 0 || strcmp(s->region, target->region) != 0 ||
 		strcmp(s->table, target->table) != 0)
 		return;
-	fit->score = 1 + (s->serverid == target->serverid) + 2 * same_prefix;
+	fit->score = 1 + (s->serverid == target->serverid) + 2 * same_prefix +
+		4 * (s->tenant == target->owner);
 	its.tenant = s->place_tenant;
 	fit->same_place = same_prefix && s->plain_http == target->plain_http &&
 		strlcpy(its.layout, s->layout, sizeof(its.layout)) < sizeof(its.layout) &&

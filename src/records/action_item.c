@@ -249,6 +249,7 @@ eo_action_item_layout(const EoLayout *layout, const char *options_text)
 		return NULL;
 	}
 	a->table = layout;
+	eo_layout_keep(layout);
 	memcpy(a->options, options_text, strlen(options_text) + 1);
 	memcpy(a->values, values, sizeof(values));
 	if (!layout->is_native)

@@ -141,20 +141,70 @@ static bool check_together(const EoLayout *layout, const char **option, const ch
 static bool check_names(const EoLayout *layout, const char **option, const char **reason);
 static void fill_attributes(EoLayout *layout);
 
+/* Servers are altered, and a process may meet any number of layouts: so many are remembered. */
+#define MAX_OTHERS 64
+
+/* The layouts other than native: the one that was asked for last is the first. */
+static EoLayout *others;
+static int	nothers;
+
+/* Forget the one that was not asked for for longest, of those that nobody keeps. */
+static void
+forget_oldest(void)
+{
+	EoLayout  **oldest = NULL;
+	EoLayout   *layout;
+
+	for (EoLayout **place = &others->next->next; *place != NULL; place = &(*place)->next)
+	{
+		if ((*place)->users == 0)
+			oldest = place;
+	}
+	if (oldest == NULL)
+		return;
+	layout = *oldest;
+	*oldest = layout->next;
+	nothers--;
+	free(layout);
+}
+
+void
+eo_layout_keep(const EoLayout *layout)
+{
+	((EoLayout *) layout)->users++;
+}
+
+void
+eo_layout_release(const EoLayout *layout)
+{
+	((EoLayout *) layout)->users--;
+}
+
+static const EoLayout *
+put_first(EoLayout *layout)
+{
+	layout->next = others;
+	others = layout;
+	return layout;
+}
+
 const EoLayout *
 eo_layout_find(const char *text)
 {
-	static EoLayout *others;
+	static uint64_t last_number;
 	EoLayout   *layout;
 	const char *option;
 	const char *reason;
 
 	if (strcmp(text, native.text) == 0)
 		return &native;
-	for (layout = others; layout != NULL; layout = layout->next)
+	for (EoLayout **place = &others; *place != NULL; place = &(*place)->next)
 	{
-		if (strcmp(layout->text, text) == 0)
-			return layout;
+		layout = *place;
+		if (strcmp(layout->text, text) != 0)
+			continue;
+		*place = layout->next;
+		return put_first(layout);
 	}
 	layout = malloc(sizeof(EoLayout));
 	if (layout == NULL || !eo_layout_read(layout, text, &option, &reason))
@@ -162,8 +212,10 @@ eo_layout_find(const char *text)
 		free(layout);
 		return NULL;
 	}
-	layout->next = others;
-	others = layout;
+	layout->number = ++last_number;
+	(void) put_first(layout);
+	if (++nothers > MAX_OTHERS)
+		forget_oldest();
 	return layout;
 }
 

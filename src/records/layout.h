@@ -129,6 +129,9 @@ struct EoLayout
 	EoAttributeName attributes[EO_N_ATTRIBUTES + 1];
 	const char *states[4];		/* by EoState: the words of EO_A_STATUS */
 	EoLayout   *next;
+	int			users;			/* see eo_layout_keep() */
+	uint64_t	number;			/* no other layout of the process has it, or
+								 * had it; 0: native */
 };
 
 /* Has the layout a word for FAILED?  If not, a failed record is shown as in progress. */
@@ -152,8 +155,15 @@ eo_layout_max_key(const EoLayout *layout)
 	return layout->key.sort_name != NULL ? 1024 : 2048;
 }
 
-/* The layout of a text, made once in a process; NULL: it is none, or no memory. */
+/*
+ * The layout of a text; NULL: it is none, or no memory.  Unless it is kept, it may be gone when
+ * another one has been asked for, but for the last of them.
+ */
 extern const EoLayout *eo_layout_find(const char *text);
+
+/* Keep a layout until it has been released as often. */
+extern void eo_layout_keep(const EoLayout *layout);
+extern void eo_layout_release(const EoLayout *layout);
 
 /*
  * Read a text into *layout.  False: *option names the option that is wrong, or is

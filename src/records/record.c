@@ -603,38 +603,38 @@ eo_record_put_transact_item(const EoLayout *layout, EoBuf *body, const char *tab
 typedef struct Spelled
 {
 	const EoLayout *layout;
+	uint64_t	number;			/* of the layout, which may be gone */
 	EoVerb		verb;
 	unsigned int set;
 	EoExpression expression;
 	EoStatement statement;
-	struct Spelled *next;		/* of layouts other than native */
 } Spelled;
 
-/* Those of the other layouts are few, and are kept in a list. */
+/* Layouts come and go, so those of the other layouts have a place that they share. */
 static Spelled *
 find_spelled(const EoLayout *layout, EoVerb verb, unsigned int set)
 {
 	static Spelled *native[N_VERBS][N_VARIANTS];
-	static Spelled *others;
-	Spelled   **place = layout->is_native ? &native[verb][set] : &others;
+	static Spelled *others[509];
+	size_t		n = ((size_t) layout->number * N_VERBS + verb) * N_VARIANTS + set;
+	Spelled   **place = layout->is_native ? &native[verb][set] : &others[n % 509];
+	Spelled    *s = *place;
 
-	while (*place != NULL &&
-		   ((*place)->set != set || (*place)->verb != verb || (*place)->layout != layout))
-		place = &(*place)->next;
-	if (*place == NULL)
-	{
-		Spelled    *made = calloc(1, sizeof(Spelled));
-
-		if (made == NULL)
-			return NULL;
-		made->layout = layout;
-		/* Numbers, states, and the terms of claims. */
-		made->expression.steady = "01CFIMabh";
-		made->verb = verb;
-		made->set = set;
-		*place = made;
-	}
-	return *place;
+	if (s != NULL && s->set == set && s->verb == verb && s->number == layout->number)
+		return s;
+	s = s != NULL ? s : calloc(1, sizeof(Spelled));
+	if (s == NULL)
+		return NULL;
+	eo_buf_free(&s->expression.text);
+	eo_buf_free(&s->statement.text);
+	memset(s, 0, sizeof(*s));
+	s->layout = layout;
+	s->number = layout->number;
+	/* Numbers, states, and the terms of claims. */
+	s->expression.steady = "01CFIMabh";
+	s->verb = verb;
+	s->set = set;
+	return *place = s;
 }
 
 /* The structs that the values of a write are taken from. */

@@ -28,11 +28,11 @@ bool
 eo_window_turn(EoWindow *window, int parallel, EoWindowStart start, EoWindowTake take,
 			   void *arg, int64_t *until_us)
 {
-	EoCall	   *finished[EO_MAX_PARALLEL];
+	EoCall	   *finished[EO_MAX_WINDOW];
 	int			n;
 
-	if (parallel > EO_MAX_PARALLEL)
-		parallel = EO_MAX_PARALLEL;
+	if (parallel > EO_MAX_WINDOW)
+		parallel = EO_MAX_WINDOW;
 	if (parallel < 1)
 		parallel = 1;
 	while (start != NULL && window->n < parallel && start(window, arg))

@@ -10,7 +10,9 @@
 
 #include "wire/call.h"
 
+/* The most requests of a caller at a time, and the most calls of a window. */
 #define EO_MAX_PARALLEL 64
+#define EO_MAX_WINDOW (5 * EO_MAX_PARALLEL)
 
 /*
  * The calls that are in flight or backing off.  Zeroed, it is empty.  The calls
@@ -19,7 +21,7 @@
  */
 typedef struct EoWindow
 {
-	EoCall	   *calls[EO_MAX_PARALLEL];
+	EoCall	   *calls[EO_MAX_WINDOW];
 	int			n;
 } EoWindow;
 

@@ -60,7 +60,7 @@ static const EoCircuit *circuit_in_use;
 static StoreEntry *find_entry(Oid serverid, Oid userid);
 static void invalidate(Datum arg, int cacheid, uint32 hashvalue);
 static void build_store(StoreEntry *entry);
-static void free_secrets(void *arg);
+static void free_parts(void *arg);
 static void hash_credentials(EoStore *s);
 
 EoStore *
@@ -149,7 +149,7 @@ eo_store_create(EoServer *server)
 	MemoryContextCallback *callback = MemoryContextAllocZero(context, sizeof(*callback));
 	EoClient   *c = &s->client;
 
-	callback->func = free_secrets;
+	callback->func = free_parts;
 	callback->arg = s;
 	MemoryContextRegisterResetCallback(context, callback);
 
@@ -164,6 +164,7 @@ eo_store_create(EoServer *server)
 				 errmsg("server \"%s\" has options for its record layout that do not fit together",
 						server->name),
 				 errhint("Correct them with ALTER SERVER.")));
+	eo_layout_keep(s->layout);
 	eo_options_check_endpoint(server);
 	s->credentials_from = eo_credentials_open(server, c);
 	hash_credentials(s);
@@ -273,12 +274,14 @@ eo_store_check_account(const EoStore *store, const EoStore *holder, const char *
 }
 
 static void
-free_secrets(void *arg)
+free_parts(void *arg)
 {
 	EoStore    *s = arg;
 
 	eo_credentials_close(&s->client);
 	eo_sigv4_free(s->client.signer);
+	if (s->layout != NULL)
+		eo_layout_release(s->layout);
 }
 
 int64

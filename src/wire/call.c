@@ -480,9 +480,14 @@ take_answer(EoCall *call, int64_t steady_us)
 
 	forget_reply(call);
 	status = eo_json_parse(reply->body, reply->body_len, &call->reply);
+	if (status == EO_TOO_LARGE)
+	{
+		call->oversized = reply->http_status == 200 || reply->http_status == 400;
+		if (call->oversized && take_oversized(call, steady_us))
+			return false;
+	}
 	if (status != EO_OK)
-		return take_unbelievable(call, status == EO_TOO_LARGE ?
-								 "the reply is nested more deeply than an item can be" :
+		return take_unbelievable(call, status == EO_TOO_LARGE ? "the reply has too many values" :
 								 status == EO_NO_MEMORY ? "the reply does not fit into memory" :
 								 "the reply is not a DynamoDB answer");
 	root = eo_json_root(call->reply);

@@ -77,6 +77,9 @@
 /* Longest text of all headers of a request.  A session token has some kilobytes. */
 #define MAX_HEADER_TEXT 16384
 
+/* Longest head of a reply.  Before 8.3 libcurl reads it for as long as it comes. */
+#define MAX_REPLY_HEAD 65536
+
 /* Handles and connections that are kept for reuse; more may be in flight. */
 #define KEEP_HANDLES 64
 
@@ -104,6 +107,7 @@ typedef struct EoHttpHandle
 	int			connect_timeout_ms;
 
 	EoHttpTransfer *transfer;	/* NULL while idle */
+	size_t		head_len;		/* bytes of the reply's head so far */
 	EoBuf		body;
 	bool		has_secret_reply;
 	bool		remote_only;	/* as in the endpoint */
@@ -393,6 +397,7 @@ take_handle(void)
 		h = dlist_container(EoHttpHandle, node, dlist_pop_head_node(&http.idle));
 		http.nidle--;
 		eo_buf_reset(&h->body);
+		h->head_len = 0;
 		h->sent = h->barred = h->reusable = h->has_crc = false;
 		h->message[0] = '\0';
 		return h;
@@ -510,6 +515,9 @@ header_callback(char *line, size_t size, size_t n, void *arg)
 	size_t		len = size * n;
 	char		value[EO_REQUEST_ID_LEN];
 
+	h->head_len += len;
+	if (h->head_len > MAX_REPLY_HEAD)
+		return 0;
 	if (eo_header_value(line, len, "x-amz-crc32", value, sizeof(value)))
 	{
 		h->has_crc = true;
@@ -745,17 +753,6 @@ end_transfer(EoHttpHandle *h, CURLcode code)
 	http.finished = true;
 }
 
-static pg_crc32
-crc_of(const EoBuf *body)
-{
-	pg_crc32	crc;
-
-	INIT_TRADITIONAL_CRC32(crc);
-	COMP_TRADITIONAL_CRC32(crc, body->data, body->len);
-	FIN_TRADITIONAL_CRC32(crc);
-	return crc;
-}
-
 /* Fill in the reply of a transfer that curl has finished with this code. */
 static void
 judge(EoHttpHandle *h, CURLcode code)
@@ -763,6 +760,7 @@ judge(EoHttpHandle *h, CURLcode code)
 	EoHttpReply *reply = &h->transfer->reply;
 	long		http_status = 0;
 	long		sent = 0;
+	pg_crc32	crc;
 
 	h->reusable = code == CURLE_OK;
 	if (h->reusable)
@@ -771,7 +769,10 @@ judge(EoHttpHandle *h, CURLcode code)
 		reply->http_status = (int) http_status;
 		reply->body = eo_buf_str(&h->body);
 		reply->body_len = h->body.len;
-		reply->status = !h->has_crc || h->crc == crc_of(&h->body) ? EO_OK : EO_UNKNOWN;
+		INIT_TRADITIONAL_CRC32(crc);
+		COMP_TRADITIONAL_CRC32(crc, h->body.data, h->body.len);
+		FIN_TRADITIONAL_CRC32(crc);
+		reply->status = !h->has_crc || h->crc == crc ? EO_OK : EO_UNKNOWN;
 		if (reply->status != EO_OK)
 			strlcpy(reply->message, "the reply does not match its x-amz-crc32 checksum",
 					sizeof(reply->message));
@@ -788,6 +789,7 @@ judge(EoHttpHandle *h, CURLcode code)
 		reply->status = sent > 0 ? EO_UNKNOWN : EO_NO_MEMORY;
 	strlcpy(reply->message, h->barred ? "the host has an address of this machine or of its link" :
 			code == CURLE_ABORTED_BY_CALLBACK ? "the connection was closed before an answer came" :
+			h->head_len > MAX_REPLY_HEAD ? "the head of the reply is larger than 65536 bytes" :
 			h->message[0] ? h->message : curl_easy_strerror(code), sizeof(reply->message));
 	reply->oversized = eo_buf_status(&h->body) == EO_TOO_LARGE;
 	if (!reply->oversized)

@@ -41,7 +41,7 @@ static const bool is_special[256] = {
 static bool are_plain(const char *p);
 static bool is_ascii(const char *p, size_t len);
 static bool is_utf8(const char *s, size_t len);
-static bool scan_text(const char *text, size_t len, size_t *colons);
+static bool scan_text(const char *text, size_t len, size_t *colons, size_t *containers);
 static bool scan_string(const char *text, size_t len, size_t *i, bool *has_nul);
 static bool scan_escape(const char *text, size_t len, size_t *i, bool *has_nul);
 static void put_escape(EoBuf *out, unsigned char c);
@@ -65,6 +65,7 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 	struct json_object *root;
 	enum json_tokener_error error;
 	size_t		colons = 0;
+	size_t		containers = 0;
 	bool		is_plain;
 	EoStatus	status;
 
@@ -72,8 +73,10 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 	if (len > INT32_MAX - 1)
 		return EO_TOO_LARGE;
 	is_plain = is_ascii(text, len);
-	if ((!is_plain && !is_utf8(text, len)) || !scan_text(text, len, &colons))
+	if ((!is_plain && !is_utf8(text, len)) || !scan_text(text, len, &colons, &containers))
 		return EO_INVALID;
+	if (containers > EO_JSON_MAX_CONTAINERS)
+		return EO_TOO_LARGE;
 	if (tokener == NULL)
 		tokener = json_tokener_new_ex(EO_JSON_MAX_DEPTH);
 	if (tokener == NULL)
@@ -95,8 +98,6 @@ eo_json_parse(const char *text, size_t len, EoJson **doc)
 		count_members(root) != colons)
 	{
 		json_object_put(root);
-		if (error == json_tokener_error_depth)
-			return EO_TOO_LARGE;
 		return EO_INVALID;
 	}
 
@@ -552,9 +553,12 @@ is_utf8(const char *s, size_t len)
 	return true;
 }
 
-/* Refuse what json-c would accept, and count the colons outside strings.  The text is UTF-8. */
+/*
+ * Refuse what json-c would accept, and count the colons, and the beginnings of objects and arrays,
+ * outside strings.  The text is UTF-8.
+ */
 static bool
-scan_text(const char *text, size_t len, size_t *colons)
+scan_text(const char *text, size_t len, size_t *colons, size_t *containers)
 {
 	bool		has_nul = false;	/* the latest string has a \u0000 */
 
@@ -570,6 +574,10 @@ scan_text(const char *text, size_t len, size_t *colons)
 				if (has_nul)
 					return false;
 				(*colons)++;
+				break;
+			case '{':
+			case '[':
+				(*containers)++;
 				break;
 			case '/':
 			case '\'':

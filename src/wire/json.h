@@ -24,6 +24,13 @@
  */
 #define EO_JSON_MAX_DEPTH 80
 
+/*
+ * Objects and arrays allowed in a reply.  json-c takes some 800 bytes for each, however few it has
+ * on the wire, so this is 80 MB.  An item can have 200,000, of empty values.  A megabyte of honest
+ * ones has less than this: {"N":"1"} and its comma are ten bytes.
+ */
+#define EO_JSON_MAX_CONTAINERS 100000
+
 typedef struct EoJson EoJson;
 typedef const struct EoJsonValue EoJsonValue;
 
@@ -33,8 +40,8 @@ typedef const struct EoJsonValue EoJsonValue;
  * name, unpaired surrogate escapes, trailing text, comments and the other
  * liberties json-c takes by default, a member name repeated in one object
  * (RFC 8259, section 4, leaves its meaning open; two readers could take two
- * owners from it), a top-level value that is not an object.  Nesting over
- * EO_JSON_MAX_DEPTH is EO_TOO_LARGE.
+ * owners from it), a top-level value that is not an object, nesting over
+ * EO_JSON_MAX_DEPTH.  EO_TOO_LARGE: it has more than EO_JSON_MAX_CONTAINERS.
  */
 extern EoStatus eo_json_parse(const char *text, size_t len, EoJson **doc) EO_MUST_CHECK;
 extern void eo_json_free(EoJson *doc);	/* doc may be NULL */

@@ -622,7 +622,7 @@ prepare(EoWorkerJob *job, EoStore *store)
 	/* Actions are not remembered. */
 	if (eo_cache_is_used(store) && !eo_action_item_is_pk(row->pk))
 	{
-		eo_target_digest(&row->target, row->pk, job->digest);
+		eo_cache_digest(&row->target, row->pk, job->digest);
 		job->cache_mark = eo_cache_mark(store, job->digest);
 	}
 	if (row->writes.n > 0)

@@ -16,18 +16,19 @@
  *
  * - There is a lane for our own life, one for those of others, one for heartbeats of
  *	 claims, and one for all other writes.  Each has a window of requests of its own.
- *	 What is about lives has a pace and a limit of its own, too: no pause of the target
- *	 delays it, and a request that is not answered is given up when the next ones are
- *	 under way.
+ *	 What is about lives has a pace of its own, too: no pause of the target delays it.
+ * - A request that is not answered is given up after LIMIT_US, whatever request_timeout
+ *	 its server has, and a heartbeat after a third of its lease.  It is made again, and
+ *	 a late copy changes nothing (docs/protocol.md).
  * - In a lane each target has a queue of its jobs.  The targets that have jobs
  *	 waiting stand in a round, and each in its turn starts one.
- * - A target takes at most half of the requests that the others leave, so that there
- *	 is always one for a target that has none.  It never takes more than its
- *	 parallel_requests; and if it is not trusted (write_targets.c), no more than
- *	 UNTRUSTED_SHARE.  All targets that are not trusted take at most half of the
- *	 window.
- * - In the same way a target takes at most half of the jobs that the others leave.
- *	 The work for which there is no room stays at its source.
+ * - A target takes no more than its fair share, and its tenant no more than his
+ *	 (rooms.c).  It never takes more than its parallel_requests; and if it is not
+ *	 trusted (write_targets.c), no more than UNTRUSTED_SHARE.  Half of each room is what
+ *	 all targets that are not trusted share.  What one of them has above UNTRUSTED_SHARE
+ *	 does not count there: it was taken from the whole room.
+ * - Jobs are shared in the same way.  The work for which there is no room stays at its
+ *	 source.
  *
  * A claim that fails is put off by itself, each time for twice as long.  The longest
  * pause depends on how many claims fail: a few are tried again every few seconds, and
@@ -57,9 +58,13 @@
 #include "wire/clock.h"
 #include "wire/status.h"
 #include "worker/jobs.h"
+#include "worker/rooms.h"
 #include "worker/write_targets.h"
 
-/* The most jobs of a lane, of one target in it, and of one that is failing. */
+/*
+ * The most jobs of a lane that superusers have, and as many that the others have; the most of one
+ * target in it, and of one that is failing.
+ */
 #define MAX_JOBS 4096
 #define MAX_JOBS_OF_TARGET 2048
 #define MAX_JOBS_OF_FAILING 16
@@ -67,9 +72,9 @@
 /* The most requests in flight to a target that is not trusted. */
 #define UNTRUSTED_SHARE 8
 
-/* A request about a life is given up after this; hurried, but not more than to the second. */
-#define LIFE_LIMIT_US INT64CONST(10000000)
-#define MIN_LIFE_LIMIT_US INT64CONST(2000000)
+/* A request is given up after this; hurried, but not more than to the second. */
+#define LIMIT_US INT64CONST(10000000)
+#define MIN_LIMIT_US INT64CONST(2000000)
 
 /* A claim that fails is put off for longer than its target, so that others are tried before it. */
 #define FIRST_PAUSE_US INT64CONST(2000000)
@@ -92,7 +97,7 @@ typedef struct Failure
 typedef struct Lane
 {
 	EoWorkerLane number;
-	int			size;			/* of the window */
+	int			size;			/* of the room of superusers in the window */
 	dlist_head	round;			/* targets with jobs waiting, in their turn */
 	int			njobs;			/* waiting, in flight, or kept by their kinds */
 	EoWindow	window;			/* the requests in flight */
@@ -111,6 +116,7 @@ static bool start_next(EoWindow *window, void *arg);
 static void take_finished(EoWindow *window, EoCall *call, void *arg);
 static bool has_failed(const EoWorkerJob *job);
 static bool start_together(Lane *lane, EoWorkerQueue *queue);
+static int64 limit_of(const EoWorkerJob *job);
 static EoAnswer *next_together(EoBundle *bundle);
 static void note_sent(EoBundle *bundle);
 static bool start_job(EoWorkerJob *job);
@@ -164,7 +170,7 @@ eo_jobs_count(void)
 bool
 eo_jobs_are_full(EoWorkerLane lane)
 {
-	return jobs.lanes[lane].njobs >= MAX_JOBS;
+	return jobs.lanes[lane].njobs >= 2 * MAX_JOBS;
 }
 
 bool
@@ -186,26 +192,20 @@ is_about_lives(EoWorkerLane lane)
 
 /* ----- shares ----- */
 
-/* Half of what the others leave, rounded up; at most as much as is asked for. */
-static int
-fair_share(int all, int used, int mine, int asked)
-{
-	return Min(asked, (all - used + mine + 1) / 2);
-}
-
 bool
 eo_jobs_accept(EoWorkerLane lane, const EoTarget *target)
 {
 	const EoWorkerTarget *t = lane == EO_WORKER_BEATS ? eo_write_target_of(target) :
 	eo_write_target_via(target);
-	int			njobs = jobs.lanes[lane].njobs;
-	int			mine = t->queues[lane].jobs;
+	const EoWorkerTenant *tenant = t->tenant;
+	EoRoomUse	use = {.mine = t->queues[lane].jobs,.tenant = tenant->jobs[lane]};
 	int			asked = MAX_JOBS_OF_TARGET;
 
+	use.tenants = eo_write_targets_tenants()->jobs[lane];
 	/* However many targets are failing, they leave room for the others. */
 	if (t->failing)
-		asked = njobs < MAX_JOBS / 2 ? MAX_JOBS_OF_FAILING : 1;
-	return mine < fair_share(MAX_JOBS, njobs, mine, asked);
+		asked = use.tenant < MAX_JOBS / 2 ? MAX_JOBS_OF_FAILING : 1;
+	return use.mine < asked && eo_room_has_share(tenant->id, MAX_JOBS, MAX_JOBS, &use);
 }
 
 bool
@@ -218,22 +218,26 @@ eo_jobs_half_full(const EoTarget *target)
 static bool
 may_send(const Lane *lane, EoWorkerTarget *t)
 {
-	int			mine = t->queues[lane->number].in_flight;
-	bool		lives = is_about_lives(lane->number);
+	EoWorkerLane number = lane->number;
+	bool		lives = is_about_lives(number);
+	EoRoomUse	use = {.mine = t->queues[number].in_flight,.tenant = t->tenant->in_flight[number]};
+	int			size = lane->size;
 	int			asked;
-	int			share;
 
 	if (!(lives ? eo_write_target_is_built(t) : eo_write_target_is_ready(t)))
 		return false;
 	/* As long as the service's clock is not known, one read at a time. */
 	asked = lives || eo_client_knows_clock(&t->store->client) ?
 		t->store->server->parallel_requests : 1;
-	if (eo_write_target_is_trusted(t))
-		share = fair_share(lane->size, lane->window.n, mine, asked);
-	else
-		share = fair_share(lane->size / 2, eo_write_targets_untrusted(lane->number), mine,
-						   Min(asked, UNTRUSTED_SHARE));
-	return mine < share;
+	use.tenants = eo_write_targets_tenants()->in_flight[number];
+	if (!eo_write_target_is_trusted(t))
+	{
+		asked = Min(asked, UNTRUSTED_SHARE);
+		use.tenant = eo_write_targets_untrusted(number, t->tenant, UNTRUSTED_SHARE, &use.tenants);
+		size /= 2;
+	}
+	/* A tenant that is alone has as much as superusers. */
+	return use.mine < asked && eo_room_has_share(t->tenant->id, size, 2 * size, &use);
 }
 
 bool
@@ -280,9 +284,10 @@ add_job(const EoWorkerJobKind *kind, EoWorkerTarget *asked, EoWorkerTarget *via,
 	job->context = context;
 	job->asked = asked;
 	job->target = via;
+	asked->asked++;
+	asked->idle = via->idle = 0;
 	strlcpy(job->token, token, sizeof(job->token));
-	job->target->jobs++;
-	job->target->queues[kind->lane].jobs++;
+	eo_write_target_count_jobs(job->target, kind->lane, 1);
 	jobs.lanes[kind->lane].njobs++;
 	enqueue(job);
 	return job;
@@ -313,11 +318,9 @@ move(EoWorkerJob *job, EoWorkerTarget *to)
 {
 	EoWorkerLane lane = job->kind->lane;
 
-	job->target->jobs--;
-	job->target->queues[lane].jobs--;
+	eo_write_target_count_jobs(job->target, lane, -1);
 	job->target = to;
-	job->target->jobs++;
-	job->target->queues[lane].jobs++;
+	eo_write_target_count_jobs(job->target, lane, 1);
 	enqueue(job);
 }
 
@@ -327,8 +330,8 @@ eo_job_end(EoWorkerJob *job)
 	EoWorkerTarget *t = job->target;
 	EoWorkerQueue *queue = &t->queues[job->kind->lane];
 
-	t->jobs--;
-	queue->jobs--;
+	job->asked->asked--;
+	eo_write_target_count_jobs(t, job->kind->lane, -1);
 	jobs.lanes[job->kind->lane].njobs--;
 	if (queue->jobs <= (t->failing ? MAX_JOBS_OF_FAILING : MAX_JOBS_OF_TARGET) / 2)
 		jobs.made_room = true;
@@ -348,7 +351,7 @@ eo_jobs_run(void)
 		Lane	   *lane = &jobs.lanes[i];
 
 		thin_out(lane);
-		while (eo_window_turn(&lane->window, lane->size, start_next, take_finished, lane,
+		while (eo_window_turn(&lane->window, EO_MAX_WINDOW, start_next, take_finished, lane,
 							  &lane->calls_until_us))
 			 /* as long as something finishes */ ;
 	}
@@ -462,17 +465,18 @@ start_together(Lane *lane, EoWorkerQueue *queue)
 	};
 	EoWorkerTarget *t = queue->target;
 	dlist_node *first = dlist_head_node(&queue->waiting);
+	const EoWorkerJob *job = dlist_container(EoWorkerJob, node, first);
 	MemoryContext old;
 	bool		started;
 
-	if (!dlist_has_next(&queue->waiting, first) ||
-		!may_share(dlist_container(EoWorkerJob, node, first)) ||
+	if (!dlist_has_next(&queue->waiting, first) || !may_share(job) ||
 		!may_share(dlist_container(EoWorkerJob, node, dlist_next_node(&queue->waiting, first))) ||
 		!eo_write_target_is_trusted(t) || !eo_service_clock_follow(&t->store->client))
 		return false;
 	t->store->client.no_retries = !eo_write_target_retries(t);
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, 0);
+	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window,
+								   eo_clock_monotonic_us() + limit_of(job));
 	MemoryContextSwitchTo(old);
 	return started;
 }
@@ -519,17 +523,27 @@ note_sent(EoBundle *bundle)
 	eo_write_target_sent(queue->target, lane_of(queue));
 }
 
-/* When the request is given up; 0: after request_timeout. */
-static int64
-deadline_of(const EoWorkerJob *job)
+int64
+eo_jobs_limit_us(const EoWorkerTarget *t)
 {
-	int64		limit_us = Max(eo_guc_hurried_us(LIFE_LIMIT_US), MIN_LIFE_LIMIT_US);
-	int64		timeout_us;
+	int64		timeout_us = t->store->server->request_timeout_ms * INT64CONST(1000);
 
-	if (!is_about_lives(job->kind->lane))
-		return 0;
-	timeout_us = job->target->store->server->request_timeout_ms * INT64CONST(1000);
-	return job->sent_us + Min(limit_us, timeout_us);
+	/*
+	 * Superusers have a room of their own, and may need long for what is
+	 * large.
+	 */
+	if (!OidIsValid(t->target.tenant))
+		return timeout_us;
+	return Min(timeout_us, Max(eo_guc_hurried_us(LIMIT_US), MIN_LIMIT_US));
+}
+
+/* After what time is its request given up? */
+static int64
+limit_of(const EoWorkerJob *job)
+{
+	int64		limit_us = eo_jobs_limit_us(job->target);
+
+	return job->limit_us > 0 ? Min(limit_us, job->limit_us) : limit_us;
 }
 
 /* Send the request of a job.  Returns false if there is nothing left to be done. */
@@ -555,7 +569,7 @@ start_job(EoWorkerJob *job)
 	/* No job needs the result of a record. */
 	job->answer->may_narrow = !job->contact;
 	job->sent_us = eo_clock_monotonic_us();
-	job->deadline_us = deadline_of(job);
+	job->deadline_us = job->sent_us + limit_of(job);
 	eo_write_target_sent(job->target, job->kind->lane);
 	if (!eo_answer_start(job->answer, &jobs.lanes[job->kind->lane].window, job->deadline_us))
 		take_answer(job);
@@ -722,12 +736,12 @@ pass_on_of(EoWorkerQueue *queue)
 static void
 pass_on(void)
 {
-	slist_iter	iter;
+	dlist_iter	iter;
 
-	slist_foreach(iter, eo_write_targets_all())
+	dlist_foreach(iter, eo_write_targets_all())
 	{
 		for (int i = 0; i < EO_WORKER_LANES; i++)
-			pass_on_of(&slist_container(EoWorkerTarget, node, iter.cur)->queues[i]);
+			pass_on_of(&dlist_container(EoWorkerTarget, node, iter.cur)->queues[i]);
 	}
 }
 

@@ -88,13 +88,17 @@ struct EoWorkerJob
 								 * be: it gets a request of its own */
 	bool		clock_moved;	/* the service has refused the write's time */
 	int64		sent_us;
-	int64		deadline_us;	/* of the call; 0: request_timeout */
+	int64		limit_us;		/* of its call; 0: that of the worker (jobs.c) */
+	int64		deadline_us;	/* of the call */
 	void	   *data;			/* for the kind; in the job's context */
 
 	/* For a kind whose answers are remembered, see cluster/cache.h. */
 	uint8		digest[EO_DIGEST_LEN];
 	uint64		cache_mark;
 };
+
+/* After what time does the worker give up a request to that target, unless it says less? */
+extern int64 eo_jobs_limit_us(const EoWorkerTarget *t);
 
 /* To be called once. */
 extern void eo_jobs_init(void);

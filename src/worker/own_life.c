@@ -613,7 +613,12 @@ close_places(bool trusted, int64 deadline_us)
 		/* An heir has what the life had retired where it was barred. */
 		if (place.barred_at != 0)
 			eo_life_board_counts()->losses++;
-		else
+
+		/*
+		 * That of a tenant: whoever uses it next retires the life there, and
+		 * scans it.
+		 */
+		else if (!eo_life_place_owes_scan(&place))
 			all &= close_place(&place, deadline_us);
 	}
 	return all;

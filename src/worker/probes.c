@@ -44,14 +44,14 @@ prepare(EoWorkerJob *job, EoStore *store)
 void
 eo_probes_fetch(void)
 {
-	slist_iter	iter;
+	dlist_iter	iter;
 
 	due_us = INT64_MAX;
 	if (!eo_circuit_any_open())
 		return;
-	slist_foreach(iter, eo_write_targets_all())
+	dlist_foreach(iter, eo_write_targets_all())
 	{
-		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
 
 		if (t->store != NULL && eo_circuit_take_turn(&t->store->client, &due_us) &&
 			eo_jobs_accept(EO_WORKER_LOOKS, &t->target))

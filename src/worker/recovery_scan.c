@@ -18,7 +18,8 @@
  * owes that until everything that was found is written.
  *
  * One request is in flight at a time, and before the next one there is a pause, so that
- * at most exactonce.recovery_scan read units a second are used.  The requests have a window of
+ * at most exactonce.recovery_scan read units a second are used.  Scans take turns by pages: a table
+ * that is slow, or has no end, keeps no other one waiting.  The requests have a window of
  * their own: beats and other writes do not wait for them.  If the role that has used the
  * table may not scan it, any other one that leads there does (known_targets.c).
  *
@@ -74,8 +75,9 @@
 
 #define PASSES 2
 
-/* After a failure the page is asked for again after this. */
+/* After a failure the page is asked for again after this, of a tenant after up to 32 times that. */
 #define FAILURE_PAUSE_US INT64CONST(10000000)
+#define MAX_DOUBLINGS 5
 
 #define PAGE_ITEMS 1000
 
@@ -91,6 +93,7 @@ typedef struct TableScan
 	bool		under_way;		/* a page of the present pass was read */
 	bool		again;			/* the page in flight does not count */
 	bool		complained;
+	int			failures;		/* in a row */
 	EoScan		pages;			/* of the present pass */
 	int64		due_us;
 	int64		began_us;		/* the present pass */
@@ -124,6 +127,7 @@ static struct
 	EoWindow	window;
 	int64		sent_us;		/* when it was started */
 	int64		until_us;
+	bool		of_tenant;		/* the last page was of a tenant's table */
 	int64		owed_due_us;	/* the next scan that a place owes */
 }			recovery;
 
@@ -352,23 +356,34 @@ tell(TableScan *scan)
 
 /* ----- pages ----- */
 
-void
-eo_recovery_scan_run(void)
+/* Start a page of the first table that is due, of those of tenants or of the others. */
+static void
+start_due(bool of_tenants, int64 now_us)
 {
-	int64		now_us = eo_clock_monotonic_us();
 	dlist_iter	iter;
 
-	look_at_board();
-	begin_owed(now_us);
 	dlist_foreach(iter, &recovery.scans)
 	{
 		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
 
 		if (recovery.active == NULL && eo_guc_recovery_scan > 0 && scan->pass < PASSES &&
-			scan->due_us <= now_us && !eo_jobs_are_full(EO_WORKER_WRITES) &&
+			scan->due_us <= now_us && OidIsValid(scan->target.tenant) == of_tenants &&
 			!start_page(scan))
 			scan->due_us = now_us + EO_WORKER_TARGET_PAUSE_US;
 	}
+}
+
+/* Tables of tenants, however many, and of superusers have every other page. */
+void
+eo_recovery_scan_run(void)
+{
+	int64		now_us = eo_clock_monotonic_us();
+	bool		first = !recovery.of_tenant;
+
+	look_at_board();
+	begin_owed(now_us);
+	start_due(first, now_us);
+	start_due(!first, now_us);
 	if (recovery.active != NULL)
 		(void) eo_window_turn(&recovery.window, 1, NULL, take_finished, NULL, &recovery.until_us);
 }
@@ -382,7 +397,8 @@ start_page(TableScan *scan)
 	/* Its server may be gone, or have invalid options. */
 	if (recovery.through->store == NULL && recovery.through->failing)
 		(void) change_identity(scan);
-	if (!eo_write_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target))
+	if (!eo_write_target_is_ready(recovery.through) || !eo_own_life_hold(&scan->target) ||
+		!eo_jobs_accept(EO_WORKER_WRITES, &scan->target))
 		return false;
 	/* A page that cannot be judged would be read in vain. */
 	if (eo_lock_limit_again_us(EO_LOCKS_OUTBOX) > eo_clock_monotonic_us())
@@ -390,12 +406,14 @@ start_page(TableScan *scan)
 	eo_call_init(&recovery.call, &recovery.through->store->client, EO_SCAN);
 	eo_scan_prepare(&scan->pages, recovery.through->store, &recovery.call);
 	recovery.active = scan;
+	recovery.of_tenant = OidIsValid(scan->target.tenant);
 	recovery.sent_us = eo_clock_monotonic_us();
 	if (!scan->under_way)
 		scan->began_us = recovery.sent_us;
 	scan->again = false;
 	eo_write_target_sent(recovery.through, EO_WORKER_WRITES);
-	if (!eo_window_add(&recovery.window, &recovery.call, 0))
+	if (!eo_window_add(&recovery.window, &recovery.call,
+					   recovery.sent_us + eo_jobs_limit_us(recovery.through)))
 		take_finished(&recovery.window, &recovery.call, NULL);
 	return true;
 }
@@ -411,6 +429,9 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 	eo_call_log(recovery.through->store->server->name, call);
 	eo_write_target_ended(recovery.through, EO_WORKER_WRITES);
 	recovery.active = NULL;
+	/* The others have their turn first. */
+	dlist_delete(&scan->node);
+	dlist_push_tail(&recovery.scans, &scan->node);
 	if (call->error.status == EO_OK)
 		take_page(scan, call);
 	else if (eo_scan_narrow(&scan->pages, call, &units))
@@ -419,7 +440,9 @@ take_finished(EoWindow *window, EoCall *call, void *arg)
 		scan->due_us = 0;
 	else
 	{
-		scan->due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(FAILURE_PAUSE_US);
+		scan->due_us = eo_clock_monotonic_us() +
+			(eo_guc_hurried_us(FAILURE_PAUSE_US) << Min(scan->failures, MAX_DOUBLINGS));
+		scan->failures += OidIsValid(scan->target.tenant);
 		if (!scan->complained)
 			ereport(WARNING,
 					(errcode(ERRCODE_WARNING),
@@ -472,6 +495,7 @@ take_page(TableScan *scan, const EoCall *call)
 	Judging		page = {scan, eo_scan_take(&scan->pages, recovery.through->store, call, &units)};
 
 	scan->complained = false;
+	scan->failures = 0;
 
 	/*
 	 * If the outbox is locked now the page must be read again, with those

@@ -81,6 +81,9 @@ static const int64 look_pauses_us[EO_LOOKS] = {5000000, 55000000, 840000000};
 /* A record that other data is to settle is read again after this. */
 #define ELSEWHERE_PAUSE_US INT64CONST(10000000)
 
+/* A heartbeat gets so much time at least: whoever needs more is slow (write_targets.c). */
+#define MIN_BEAT_LIMIT_US INT64CONST(1000000)
+
 /* While there is no room for writes, the next look for heartbeats comes after this at least. */
 #define FULL_NAP_US INT64CONST(100000)
 
@@ -161,13 +164,14 @@ eo_settling_init(void)
 										  ALLOCSET_DEFAULT_SIZES);
 }
 
-static void
+static EoWorkerJob *
 add_job(const EoWorkerJobKind *kind, const EoSlotView *view)
 {
 	EoWorkerJob *job = eo_job_add(kind, &view->target, view->info.token);
 
 	job->data = MemoryContextAlloc(job->context, sizeof(EoSlotView));
 	memcpy(job->data, view, sizeof(EoSlotView));
+	return job;
 }
 
 /* ----- slots whose transactions are over ----- */
@@ -253,7 +257,7 @@ static void
 add_or_wait(const EoWorkerJobKind *kind, const EoSlotView *view)
 {
 	if (eo_jobs_accept(EO_WORKER_WRITES, &view->target))
-		add_job(kind, view);
+		(void) add_job(kind, view);
 	else
 		wait_for_room(view);
 }
@@ -496,7 +500,7 @@ fetch_looks(int64 now_us)
 	while (may_look() && eo_look_next(MyDatabaseId, now_us, &view))
 	{
 		if (eo_jobs_accept(EO_WORKER_WRITES, &view.target))
-			add_job(&settle_kind, &view);
+			(void) add_job(&settle_kind, &view);
 		else
 			eo_slot_put_off(view.ref, now_us + EO_WORKER_TARGET_PAUSE_US);
 	}
@@ -661,6 +665,15 @@ retry_beat(const EoSlotView *view)
 				   Min(EO_WORKER_TARGET_PAUSE_US, view->info.lease_ms * 1000 / 10));
 }
 
+/* It is given up when there is time for another one. */
+static void
+add_beat(const EoSlotView *view)
+{
+	EoWorkerJob *job = add_job(&beat_kind, view);
+
+	job->limit_us = Max(MIN_BEAT_LIMIT_US, view->info.lease_ms * 1000 / 3);
+}
+
 /* Look at the slots from next_beat on, and go on there the next time. */
 static void
 fetch_beats(int64 now_us)
@@ -674,7 +687,7 @@ fetch_beats(int64 now_us)
 		if (view.info.state == EO_SLOT_SESSION && BackendPidGetProc(view.info.pid) == NULL)
 			eo_slot_end_session(view.info.pid);
 		else if (eo_jobs_accept(EO_WORKER_BEATS, &view.target))
-			add_job(&beat_kind, &view);
+			add_beat(&view);
 		else
 			retry_beat(&view);
 	}

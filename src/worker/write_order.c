@@ -59,7 +59,11 @@
 #include "worker/write_order.h"
 #include "worker/write_targets.h"
 
-/* No more writes of a target are read while those of its jobs have so many bytes. */
+/*
+ * So many bytes of writes are read before their jobs are done.  An owner of servers has at most
+ * half of what the others leave, and a target half of what his other targets leave of that.
+ * Whoever has nothing may have one row.
+ */
 #define MAX_BYTES (64 * 1024 * 1024)
 
 /* A row with writes, as the last scan found it. */
@@ -97,11 +101,18 @@ typedef struct Place
 	Row		   *row;
 } Place;
 
+/* The writes of the jobs of an owner, or of a target. */
+typedef struct Load
+{
+	EoTarget	of;				/* the key; an owner's has its tenant only */
+	size_t		bytes;
+} Load;
+
 /* The writes of a job. */
 typedef struct Loaded
 {
 	MemoryContextCallback callback;
-	EoWorkerTarget *target;
+	EoTarget	target;
 	size_t		bytes;
 } Loaded;
 
@@ -121,6 +132,8 @@ static struct
 	HTAB	   *queues;			/* Queue by item */
 	List	   *told;			/* Told: not read yet */
 	List	   *ready;			/* Row: first of all its items since */
+	HTAB	   *loads;			/* Load; those without bytes are removed */
+	size_t		loaded[2];		/* bytes of all: of superusers, of tenants */
 	uint32		adoptions;		/* the board's count at the last look */
 	bool		expected;		/* there may be rows with writes */
 	bool		in_order;		/* but for those of which slots will tell */
@@ -391,6 +404,63 @@ eo_write_order_next_noted(EoOutboxRow *row, const char **behind)
 	return found;
 }
 
+/* ----- room for writes ----- */
+
+static size_t
+bytes_of(const EoTarget *of)
+{
+	const Load *load = writes.loads == NULL ? NULL : hash_search(writes.loads, of, HASH_FIND, NULL);
+
+	return load != NULL ? load->bytes : 0;
+}
+
+static EoTarget
+owner_of(const EoTarget *target)
+{
+	EoTarget	owner;
+
+	memset(&owner, 0, sizeof(owner));
+	owner.tenant = target->tenant;
+	return owner;
+}
+
+/* Count bytes of a target from now on, or no more. */
+static void
+count_bytes(const EoTarget *target, ssize_t bytes)
+{
+	HASHCTL		ctl = {.keysize = sizeof(EoTarget),.entrysize = sizeof(Load)};
+	EoTarget	owner = owner_of(target);
+	const EoTarget *of[] = {target, &owner};
+
+	if (writes.loads == NULL)
+		writes.loads = hash_create("exactonce loaded writes", 16, &ctl, HASH_ELEM | HASH_BLOBS);
+	for (int i = 0; i < (int) lengthof(of); i++)
+	{
+		bool		found;
+		Load	   *load = hash_search(writes.loads, of[i], HASH_ENTER, &found);
+
+		load->bytes = (found ? load->bytes : 0) + bytes;
+		if (load->bytes == 0)
+			(void) hash_search(writes.loads, of[i], HASH_REMOVE, NULL);
+	}
+	writes.loaded[OidIsValid(target->tenant)] += bytes;
+}
+
+static bool
+has_room(const EoTarget *target)
+{
+	EoTarget	owner = owner_of(target);
+	size_t		of_owner = bytes_of(&owner);
+	size_t		of_target = bytes_of(target);
+	bool		of_tenant = OidIsValid(target->tenant);
+	size_t		others = writes.loaded[of_tenant] - of_owner;
+	size_t		share = others < MAX_BYTES ? (MAX_BYTES - others) / 2 : 0;
+
+	if (of_owner == 0 || (!of_tenant && of_target == 0))
+		return true;
+	return of_owner < share && of_target < (share - (of_owner - of_target)) / 2;
+}
+
 bool
 eo_write_order_may_go(const EoOutboxRow *row)
 {
@@ -406,7 +476,7 @@ eo_write_order_may_go(const EoOutboxRow *row)
 		writes.again = true;
 		return false;
 	}
-	if (eo_write_target_of(&row->target)->write_bytes < MAX_BYTES)
+	if (has_room(&row->target))
 		return r->ahead == 0;
 	writes.no_memory = true;
 	return false;
@@ -476,7 +546,7 @@ unload(void *arg)
 {
 	const Loaded *loaded = arg;
 
-	loaded->target->write_bytes -= loaded->bytes;
+	count_bytes(&loaded->target, -(ssize_t) loaded->bytes);
 }
 
 void
@@ -494,9 +564,9 @@ eo_write_order_load(EoWorkerJob *job)
 		return;
 	/* A finish with writes always has a request of its own. */
 	job->alone = true;
-	loaded->target = job->target;
+	loaded->target = job->target->target;
 	loaded->bytes = strlen(text);
-	loaded->target->write_bytes += loaded->bytes;
+	count_bytes(&loaded->target, (ssize_t) loaded->bytes);
 	loaded->callback.func = unload;
 	loaded->callback.arg = loaded;
 	MemoryContextRegisterResetCallback(job->context, &loaded->callback);

@@ -63,15 +63,29 @@
 /* A target that has answered nothing for this long is slow. */
 #define SLOW_US INT64CONST(1000000)
 
+/*
+ * Each store is built in a transaction of its own, and requests wait meanwhile.  Whoever alters
+ * servers has all stores built anew.  So a round builds for so long, and the next one goes on.
+ */
+#define BUILD_US INT64CONST(20000)
+
+/* A target that had nothing to do at so many looks is forgotten. */
+#define IDLE_LOOK_US INT64CONST(60000000)
+#define MAX_IDLE_LOOKS 5
+
 static struct
 {
-	HTAB	   *table;			/* EoWorkerTarget by target; none is removed */
-	slist_head	all;			/* the same */
+	HTAB	   *table;			/* EoWorkerTarget by target */
+	dlist_head	all;			/* the same */
+	slist_head	owners;			/* EoWorkerTenant, superusers among them */
+	EoWorkerTenant tenants;		/* all but superusers */
 	EoWorkerTarget *last;		/* the one that was asked for last */
 	uint64		catalog;		/* version of the catalogs: counts changes of
 								 * servers and mappings */
 	uint32		recoveries;
 	bool		changed;		/* somebody does not stand in any more */
+	bool		to_build;		/* the time to build stores was up */
+	int64		idle_due_us;	/* the next look for those without work */
 }			targets;
 
 /* A store that is read from the catalogs. */
@@ -81,6 +95,7 @@ typedef struct Reading
 	EoStore    *store;			/* NULL: the server was dropped */
 } Reading;
 
+static void forget_idle(void);
 static bool must_be_built(const EoWorkerTarget *t);
 static void build_store(EoWorkerTarget *t);
 
@@ -105,6 +120,25 @@ eo_write_targets_init(void)
 	eo_options_on_change(catalog_changed);
 }
 
+/* The tenant of that id, made if there is none. */
+static EoWorkerTenant *
+tenant_of(Oid id)
+{
+	slist_iter	iter;
+	EoWorkerTenant *tenant;
+
+	slist_foreach(iter, &targets.owners)
+	{
+		tenant = slist_container(EoWorkerTenant, node, iter.cur);
+		if (tenant->id == id)
+			return tenant;
+	}
+	tenant = MemoryContextAllocZero(TopMemoryContext, sizeof(EoWorkerTenant));
+	tenant->id = id;
+	slist_push_head(&targets.owners, &tenant->node);
+	return tenant;
+}
+
 EoWorkerTarget *
 eo_write_target_of(const EoTarget *target)
 {
@@ -121,38 +155,59 @@ eo_write_target_of(const EoTarget *target)
 	if (!found)
 	{
 		memset((char *) t + sizeof(EoTarget), 0, sizeof(EoWorkerTarget) - sizeof(EoTarget));
-		slist_push_head(&targets.all, &t->node);
+		t->tenant = tenant_of(target->tenant);
+		dlist_push_tail(&targets.all, &t->node);
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
 			t->queues[lane].target = t;
 	}
 	return t;
 }
 
-slist_head *
+dlist_head *
 eo_write_targets_all(void)
 {
 	return &targets.all;
 }
 
 /* Reading the catalogs needs a transaction.  Each target has its own, because an error ends it. */
+static void
+build_if_needed(EoWorkerTarget *t)
+{
+	if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
+		return;
+	if (t->in_flight == 0)
+		build_store(t);
+	/* It must be idle before its store can be built. */
+	else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
+		t->late = false;
+}
+
+/* Others must not delay what is about lives and heartbeats.  They have their turns. */
 void
 eo_write_targets_build(void)
 {
-	slist_iter	iter;
+	int64		until_us;
+	dlist_iter	iter;
 
 	AcceptInvalidationMessages();
-	slist_foreach(iter, &targets.all)
+	dlist_foreach(iter, &targets.all)
 	{
-		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
 
-		if (!must_be_built(t) || (t->jobs == 0 && !t->wanted))
-			continue;
-		if (t->in_flight == 0)
-			build_store(t);
-		/* It must be idle before its store can be built. */
-		else if (eo_lock_limit_again_us(EO_LOCKS_CATALOGS) <= eo_clock_monotonic_us())
-			t->late = false;
+		if (t->queues[EO_WORKER_LIVES].jobs + t->queues[EO_WORKER_BEATS].jobs > 0)
+			build_if_needed(t);
 	}
+	until_us = eo_clock_monotonic_us() + BUILD_US;
+	targets.to_build = false;
+	for (long n = hash_get_num_entries(targets.table); n > 0 && !targets.to_build; n--)
+	{
+		dlist_node *node = dlist_pop_head_node(&targets.all);
+
+		dlist_push_tail(&targets.all, node);
+		build_if_needed(dlist_container(EoWorkerTarget, node, node));
+		targets.to_build = n > 1 && eo_clock_monotonic_us() > until_us;
+	}
+	forget_idle();
 }
 
 static bool
@@ -168,6 +223,65 @@ delete_store(EoStore *store)
 {
 	if (store != NULL)
 		MemoryContextDelete(GetMemoryChunkContext(store));
+}
+
+static bool
+is_busy(EoWorkerTarget *t)
+{
+	return t->jobs > 0 || t->asked > 0 || t->in_flight > 0 || t->wanted ||
+		!dlist_is_empty(&t->slots);
+}
+
+static void
+forget(EoWorkerTarget *t)
+{
+	EoTarget	key = t->target;
+
+	if (t->refused)
+		eo_life_watch_admit(&t->target);
+	if (targets.last == t)
+		targets.last = NULL;
+	dlist_delete(&t->node);
+	delete_store(t->store);
+	(void) hash_search(targets.table, &key, HASH_REMOVE, NULL);
+}
+
+/*
+ * Servers are altered, and the targets that they have led to are not asked for again.  All of them
+ * would cost memory and time in every round.
+ */
+static void
+forget_idle(void)
+{
+	dlist_mutable_iter iter;
+
+	if (eo_clock_monotonic_us() < targets.idle_due_us)
+		return;
+	targets.idle_due_us = eo_clock_monotonic_us() + eo_guc_hurried_us(IDLE_LOOK_US);
+	dlist_foreach_modify(iter, &targets.all)
+		dlist_container(EoWorkerTarget, node, iter.cur)->kept = false;
+	dlist_foreach_modify(iter, &targets.all)
+	{
+		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
+
+		if (t->via != NULL)
+			t->via->kept = true;
+		if (t->stand_in != NULL)
+			t->stand_in->kept = true;
+	}
+	dlist_foreach_modify(iter, &targets.all)
+	{
+		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
+
+		t->idle = is_busy(t) || t->kept ? 0 : t->idle + 1;
+		/* A scan that goes on says so again. */
+		t->wanted = false;
+		if (t->idle <= MAX_IDLE_LOOKS)
+			continue;
+		elog(DEBUG1, "exactonce: table \"%s\" had no work by role %u on server %u, and is forgotten",
+			 t->target.table, t->target.userid, t->target.serverid);
+		forget(t);
+	}
 }
 
 /*
@@ -317,13 +431,13 @@ choose(EoWorkerTarget *t, const EoIdentityRef *others, int n)
 static void
 recall(EoWorkerTarget *t)
 {
-	slist_iter	iter;
+	dlist_iter	iter;
 
 	choose(t, NULL, 0);
 	t->recalled = true;
-	slist_foreach(iter, &targets.all)
+	dlist_foreach(iter, &targets.all)
 	{
-		EoWorkerTarget *other = slist_container(EoWorkerTarget, node, iter.cur);
+		EoWorkerTarget *other = dlist_container(EoWorkerTarget, node, iter.cur);
 
 		if (other != t && other->answers && other->store != NULL &&
 			eo_target_same_layout(&other->target, &t->target) &&
@@ -384,13 +498,13 @@ must_choose(const EoWorkerTarget *t)
 bool
 eo_write_targets_choose(void)
 {
-	slist_iter	iter;
+	dlist_iter	iter;
 	bool		changed = targets.changed;
 
 	targets.changed = false;
-	slist_foreach(iter, &targets.all)
+	dlist_foreach(iter, &targets.all)
 	{
-		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
 
 		if (must_choose(t))
 			changed |= choose_for(t);
@@ -507,35 +621,67 @@ eo_write_target_retries(const EoWorkerTarget *t)
 	return !t->failing && !is_slow(t);
 }
 
-int
-eo_write_targets_untrusted(EoWorkerLane lane)
+const EoWorkerTenant *
+eo_write_targets_tenants(void)
 {
-	slist_iter	iter;
-	int			n = 0;
+	return &targets.tenants;
+}
 
-	slist_foreach(iter, &targets.all)
+int
+eo_write_targets_untrusted(EoWorkerLane lane, const EoWorkerTenant *tenant, int most,
+						   int *tenants)
+{
+	dlist_iter	iter;
+	int			its = 0;
+
+	*tenants = 0;
+	dlist_foreach(iter, &targets.all)
 	{
-		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
+		int			n = Min(t->queues[lane].in_flight, most);
 
-		if (!eo_write_target_is_trusted(t))
-			n += t->queues[lane].in_flight;
+		if (n == 0 || eo_write_target_is_trusted(t))
+			continue;
+		if (t->tenant == tenant)
+			its += n;
+		if (OidIsValid(t->tenant->id))
+			*tenants += n;
 	}
-	return n;
+	return its;
+}
+
+void
+eo_write_target_count_jobs(EoWorkerTarget *t, EoWorkerLane lane, int n)
+{
+	t->jobs += n;
+	t->queues[lane].jobs += n;
+	t->tenant->jobs[lane] += n;
+	if (OidIsValid(t->tenant->id))
+		targets.tenants.jobs[lane] += n;
+}
+
+static void
+count_requests(EoWorkerTarget *t, EoWorkerLane lane, int n)
+{
+	t->in_flight += n;
+	t->queues[lane].in_flight += n;
+	t->tenant->in_flight[lane] += n;
+	if (OidIsValid(t->tenant->id))
+		targets.tenants.in_flight[lane] += n;
 }
 
 void
 eo_write_target_sent(EoWorkerTarget *t, EoWorkerLane lane)
 {
-	if (t->in_flight++ == 0)
+	if (t->in_flight == 0)
 		t->quiet_since_us = eo_clock_monotonic_us();
-	t->queues[lane].in_flight++;
+	count_requests(t, lane, 1);
 }
 
 void
 eo_write_target_ended(EoWorkerTarget *t, EoWorkerLane lane)
 {
-	t->in_flight--;
-	t->queues[lane].in_flight--;
+	count_requests(t, lane, -1);
 }
 
 void
@@ -599,12 +745,12 @@ eo_write_target_failed(EoWorkerTarget *t, const EoError *error, int64 sent_us,
 int64
 eo_write_targets_due_us(void)
 {
-	int64		due_us = INT64_MAX;
-	slist_iter	iter;
+	int64		due_us = targets.to_build ? 0 : INT64_MAX;
+	dlist_iter	iter;
 
-	slist_foreach(iter, &targets.all)
+	dlist_foreach(iter, &targets.all)
 	{
-		EoWorkerTarget *t = slist_container(EoWorkerTarget, node, iter.cur);
+		EoWorkerTarget *t = dlist_container(EoWorkerTarget, node, iter.cur);
 
 		for (int lane = 0; lane < EO_WORKER_LANES; lane++)
 		{

@@ -33,6 +33,16 @@ typedef enum EoWorkerLane
 	EO_WORKER_LANES
 } EoWorkerLane;
 
+/* A tenant, or all of them together: the jobs of all targets, for jobs.c. */
+typedef struct EoWorkerTenant
+{
+	slist_node	node;
+	Oid			id;				/* InvalidOid: superusers */
+	int			jobs[EO_WORKER_LANES];	/* waiting, in flight, or kept by
+										 * their kinds */
+	int			in_flight[EO_WORKER_LANES];
+} EoWorkerTenant;
+
 /* The jobs of a target in one lane, for jobs.c. */
 typedef struct EoWorkerQueue
 {
@@ -46,14 +56,17 @@ typedef struct EoWorkerQueue
 typedef struct EoWorkerTarget
 {
 	EoTarget	target;			/* hash key */
-	slist_node	node;			/* in the list of all */
+	dlist_node	node;			/* in the list of all */
+	EoWorkerTenant *tenant;
 	EoStore    *store;			/* NULL: not built yet, or cannot be built */
 	uint64		built;			/* the version of the catalogs it was built
 								 * from */
 	EoWorkerQueue queues[EO_WORKER_LANES];
 	int			in_flight;		/* requests, of all lanes */
 	int			jobs;			/* of all lanes */
-	size_t		write_bytes;	/* of the writes in jobs (write_order.c) */
+	int			asked;			/* jobs that are for it, whoever they go by */
+	int			idle;			/* looks at which it had nothing to do */
+	bool		kept;			/* it stands in for another one */
 	dlist_head	slots;			/* that wait for room (settling.c) */
 	dlist_node	line;			/* there, if there are any */
 	bool		late;			/* the store is of old catalogs, and the new
@@ -92,14 +105,17 @@ typedef struct EoWorkerTarget
 /* To be called once. */
 extern void eo_write_targets_init(void);
 
-/* The entry of a target, made if there is none.  It lasts as long as the worker. */
+/*
+ * The entry of a target, made if there is none.  It lasts until it has had nothing to do for five
+ * minutes, and is forgotten in eo_write_targets_build() only.
+ */
 extern EoWorkerTarget *eo_write_target_of(const EoTarget *target);
 
 /*
- * Build a store for each target that has jobs and no store from the present
- * catalogs.  Runs transactions of its own, so it must not be called in one.  If a
- * store cannot be built the error is logged, the target is failing, and it is tried again
- * after a pause.
+ * Build stores for targets that have jobs and no store from the present catalogs: for all that
+ * are about lives and heartbeats, and for some of the others.  Runs transactions of its own, so it
+ * must not be called in one.  If a store cannot be built the error is logged, the target is
+ * failing, and it is tried again after a pause.
  */
 extern void eo_write_targets_build(void);
 
@@ -147,8 +163,18 @@ extern bool eo_write_target_is_trusted(const EoWorkerTarget *t);
 /* May a call to this target make more than one request? */
 extern bool eo_write_target_retries(const EoWorkerTarget *t);
 
-/* The requests in flight in a lane to all targets that are not trusted. */
-extern int	eo_write_targets_untrusted(EoWorkerLane lane);
+/* All tenants but superusers together. */
+extern const EoWorkerTenant *eo_write_targets_tenants(void);
+
+/*
+ * The requests in flight in a lane to targets that are not trusted: to those of a tenant, and in
+ * *tenants to those of all tenants but superusers.  One that was trusted has more than most.
+ */
+extern int	eo_write_targets_untrusted(EoWorkerLane lane, const EoWorkerTenant *tenant, int most,
+									   int *tenants);
+
+/* So many jobs more, or less, have this target. */
+extern void eo_write_target_count_jobs(EoWorkerTarget *t, EoWorkerLane lane, int n);
 
 /* A request is sent; and it is over, whatever came of it. */
 extern void eo_write_target_sent(EoWorkerTarget *t, EoWorkerLane lane);
@@ -175,8 +201,8 @@ typedef struct EoWorkerIdentities
 /* Look them up in a transaction, which may raise.  False: the catalogs are locked. */
 extern bool eo_write_target_identities(const EoTarget *target, EoWorkerIdentities *identities);
 
-/* All targets, none of which is ever removed. */
-extern slist_head *eo_write_targets_all(void);
+/* All targets: EoWorkerTarget by its node. */
+extern dlist_head *eo_write_targets_all(void);
 
 /* A number that changes whenever a target has stopped failing. */
 extern uint32 eo_write_targets_recoveries(void);

@@ -195,6 +195,12 @@ export const faults = {
   big: ({ bytes = 3_000_000 }) => ({
     answer: (exchange, answer) => rewritten(answer, `{"x":"${'x'.repeat(bytes)}"}`),
   }),
+  long_head: ({ lines = 100 }) => ({
+    answer: (exchange, answer) => ({
+      ...answer,
+      headers: { ...answer.headers, ...Object.fromEntries(Array.from({ length: lines }, (_, i) => [`x-${i}`, 'x'.repeat(1000)])) },
+    }),
+  }),
   deep: () => ({
     answer: (exchange, answer) => rewritten(answer, `{"x":${'['.repeat(5000)}${']'.repeat(5000)}}`),
   }),

@@ -488,6 +488,25 @@ test_long_answers(void)
 	ok(e.status == EO_OK && e.attempts == 2, "a long error of somebody between is none of DynamoDB");
 }
 
+/* An answer whose item has very many values counts as one that is too long. */
+static void
+test_many_values(void)
+{
+	static char text[600000] = "{\"__type\":\"x#ConditionalCheckFailedException\",\"Item\":{\"a\":{\"L\":[{\"M\":{}}";
+	size_t		len = strlen(text);
+	Scripted	read[] = {{EO_OK, 200, text, 0, 1, 0, false}};
+	Scripted	refused[] = {REFUSED(text)};
+	EoError		e;
+
+	for (int i = 0; i < 60000; i++, len += 9)
+		memcpy(text + len, ",{\"M\":{}}", 9);
+	memcpy(text + len, "]}}}", 5);
+	e = run(EO_GET_ITEM, read);
+	ok(e.status == EO_INVALID && e.attempts == 1, "an item of many values is definite for a read");
+	e = run(EO_UPDATE_ITEM, refused);
+	ok(e.status == EO_CONDITION_FAILED && e.attempts == 1, "and has refused a write");
+}
+
 /* Endpoints whose texts are not told. */
 static void
 test_tenant(void)
@@ -535,6 +554,7 @@ main(void)
 	test_clock();
 	test_credentials();
 	test_long_answers();
+	test_many_values();
 	test_tenant();
 	eo_sigv4_free(client.signer);
 	return done();

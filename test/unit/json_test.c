@@ -94,7 +94,7 @@ test_depth(void)
 	n = (size_t) sprintf(text, "{\"a\":");
 	for (int i = 0; i < 400; i++)
 		text[n++] = '[';
-	ok(parse_n(text, n) == EO_TOO_LARGE, "deeper");
+	ok(parse_n(text, n) == EO_INVALID, "deeper");
 }
 
 /* An item that is refused by the condition of a transaction, with a value that deep. */
@@ -122,7 +122,36 @@ test_nested(void)
 {
 	ok(parse_nested(32, "{\"L\":[", "]}") == EO_OK, "32 lists, as deep as DynamoDB goes");
 	ok(parse_nested(32, "{\"M\":{\"m\":", "}}") == EO_OK, "32 maps");
-	ok(parse_nested(40, "{\"L\":[", "]}") == EO_TOO_LARGE, "deeper");
+	ok(parse_nested(40, "{\"L\":[", "]}") == EO_INVALID, "deeper");
+}
+
+/* A list of that many values. */
+static EoStatus
+parse_list(int n, const char *value)
+{
+	EoBuf		text;
+	EoStatus	status;
+
+	eo_buf_init(&text, 10000000);
+	eo_buf_adds(&text, "{\"Item\":{\"a\":{\"L\":[");
+	for (int i = 0; i < n; i++)
+	{
+		eo_buf_adds(&text, i > 0 ? "," : "");
+		eo_buf_adds(&text, value);
+	}
+	eo_buf_adds(&text, "]}}}");
+	status = parse_n(text.data, text.len);
+	eo_buf_free(&text);
+	return status;
+}
+
+static void
+test_many(void)
+{
+	ok(parse_list(99990, "{\"N\":\"1\"}") == EO_OK, "a megabyte of numbers");
+	ok(parse_list(200000, "\"{[\"") == EO_OK, "brackets in strings do not count");
+	ok(parse_list(60000, "{\"M\":{}}") == EO_TOO_LARGE, "half a megabyte of empty maps");
+	ok(parse_list(60000, "{\"L\":[]}") == EO_TOO_LARGE, "or lists");
 }
 
 /* A string with a NUL is in nobody's way, and nobody gets it. */
@@ -281,6 +310,7 @@ main(void)
 	test_refusals();
 	test_depth();
 	test_nested();
+	test_many();
 	test_nul();
 	test_native();
 	test_values();

@@ -226,6 +226,34 @@ test_texts(void)
 	ok(eo_layout_find(ONE_CLOCK) == eo_layout_find(ONE_CLOCK), "a layout is made once");
 }
 
+/* The addresses and numbers that a thousand layouts have had. */
+static void
+test_many(void)
+{
+	static uint64_t numbers[1000];
+	const EoLayout *kept = eo_layout_find(ONE_CLOCK);
+	int			again = 0;
+
+	eo_layout_keep(kept);
+	for (int i = 0; i < 1000; i++)
+	{
+		char		text[100];
+
+		snprintf(text, sizeof(text), "custom;holder_attribute=h%d", i);
+		numbers[i] = eo_layout_find(text)->number;
+	}
+	for (int i = 0; i < 1000; i++)
+	{
+		char		text[100];
+
+		snprintf(text, sizeof(text), "custom;holder_attribute=h%d", 999 - i);
+		again += eo_layout_find(text)->number == numbers[999 - i];
+	}
+	ok(again > 0 && again < 100, "of very many layouts the last ones are remembered");
+	ok(eo_layout_find(ONE_CLOCK) == kept, "and one that is kept");
+	eo_layout_release(kept);
+}
+
 static bool
 stores(const char *json, const char *value)
 {
@@ -304,5 +332,6 @@ main(void)
 	test_read();
 	test_attributes();
 	test_instants();
+	test_many();
 	return done();
 }

@@ -8,7 +8,7 @@
 #include "records/window.h"
 #include "unit.h"
 
-#define N_CALLS 200
+#define N_CALLS 400
 
 static int64_t clock_us;
 static int	waits;
@@ -120,7 +120,7 @@ test_run(void)
 
 	work = make_work(NULL, N_CALLS);
 	eo_window_run(&window, 1000, start, take, work);
-	ok(work->most == EO_MAX_PARALLEL && work->taken == N_CALLS, "there is an upper bound");
+	ok(work->most == EO_MAX_WINDOW && work->taken == N_CALLS, "there is an upper bound");
 
 	work = make_work(NULL, 3);
 	eo_window_run(&window, 0, start, take, work);

@@ -34,6 +34,7 @@ my @unseen = (
 	[ 'answer of HTML, 404', { do => 'html', status => 404 } ],
 	[ 'answer empty', { do => 'empty' } ],
 	[ 'answer of three megabytes', { do => 'big' } ],
+	[ 'answer with a head of a hundred kilobytes', { do => 'long_head' } ],
 	[ 'answer nested deeply', { do => 'deep' } ],
 	[ 'answer with a name twice', { do => 'duplicate' } ],
 	[ 'answer with a NUL', { do => 'nul' } ],

@@ -130,6 +130,15 @@ like(finish_script($blind), qr/40001: .*concurrent transaction/, 'work that a sn
 is($sql->("SELECT idem_forget('finished', server => 'plain')"), 't', 'a key is forgotten, by way of another server');
 is_asked('cached', 'finished', 'acquired', 'a key that was forgotten');
 
+# So it is if it was told by the server of a tenant, which has claims of its own.
+$sql->('CREATE ROLE tenant; GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO tenant; '
+	  . server_sql('rented', %options) . 'ALTER SERVER rented OWNER TO tenant');
+put_record($table, 'redriven', %done);
+is_asked('rented', 'redriven', 'completed', 'a key by the server of a tenant');
+is_cached('rented', 'redriven', 'completed||t', 'a key by the server of a tenant');
+is($sql->("SELECT idem_forget('redriven', server => 'plain')"), 't', 'it is forgotten by way of a server of a superuser');
+is_asked('rented', 'redriven', 'acquired', 'a key that a superuser forgot');
+
 # An answer from before is under way while the key is forgotten.
 put_record($table, 'overtaken', %done);
 fault(do => 'stay', key => 'IDEMPOTENCY#overtaken', op => 'UpdateItem');

@@ -59,5 +59,12 @@ sql_of($node, "SELECT idem_acquire('late', lease => '60 s', on_commit => 'keep')
 cmp_ok(abs(record($table, 'late')->{lease_ms} / 1000 - time() - 60), '<', 30, 'nobody else believes it');
 cmp_ok(has_of('service clocks', 'flood'), '>', 0, 'the clock is known for that role');
 
+# ----- whether an endpoint answers -----------------------------------------------------
+
+# The same endpoint and timeouts as those of the superuser's server, which was asked just now.
+sql_of($node, 'CREATE ROLE third; GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO third');
+is(use_servers('third', { name => 'third1' }), '', 'a role uses a server like one of others');
+is(has_of('circuits', 'third'), 1, 'what it finds out about its endpoint counts for it alone');
+
 stop_without_crash($node);
 done_testing();

@@ -100,5 +100,8 @@ foreach my $case (@cases)
 	}
 	is($record =~ s/\|$//r, $function->{record}, "$what: the record");
 }
+fault(key => 'long head', do => 'long_head', times => 0);
+like(run_script($node, "SELECT idem_get('long head');\n"), qr/ERROR:  ID006: .*\nDETAIL:  .*the head of the reply is larger than 65536 bytes/,
+	'a head that does not end is not read to its end');
 stop_without_crash($node);
 done_testing();

@@ -79,7 +79,7 @@ foreach my $relation (@relations)
 	like(as_role('app', "SELECT * FROM $relation"), $denied, "default privileges: $relation cannot be read");
 	like(as_role('app', plant_trigger($relation)), $denied, "default privileges: $relation gets no trigger");
 }
-like(as_role('app', "INSERT INTO $internal.targets VALUES ('http://127.0.0.1:1/', true, 'r', 't', 'native', now())"),
+like(as_role('app', "INSERT INTO $internal.targets VALUES ('http://127.0.0.1:1/', true, 'r', 't', 'native', now(), 0)"),
 	$denied, 'default privileges: nobody says where the worker is to go');
 like(as_role('app', 'SELECT * FROM exactonce_pending'), $denied,
 	'default privileges: views are for administrators');

@@ -80,6 +80,8 @@ refused('no index by key', "DROP INDEX $schema.outbox_key", 'no valid index by p
 	"CREATE INDEX outbox_key ON $schema.outbox (system_identifier, dboid, pk COLLATE \"C\")");
 refused('an index of another collation', "CREATE INDEX by_pk ON $schema.outbox (system_identifier, dboid, pk COLLATE \"POSIX\")", 'an index',
 	"DROP INDEX $schema.by_pk");
+refused('no index of targets', "DROP INDEX $schema.targets_layout", 'no valid index by layout',
+	"CREATE INDEX targets_layout ON $schema.targets (url COLLATE \"C\", region COLLATE \"C\", dynamodb_table COLLATE \"C\", layout COLLATE \"C\")");
 refused('no primary key of lives', "ALTER TABLE $schema.lives DROP CONSTRAINT lives_pkey", 'no valid primary key',
 	"ALTER TABLE $schema.lives ADD PRIMARY KEY (id)");
 

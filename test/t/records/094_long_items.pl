@@ -94,6 +94,16 @@ is($sql->('SELECT count(*) FROM exactonce_circuits WHERE failures > 0'), '0', 'a
 is($sql->("SELECT idem_forget('result')"), 't', 'it is forgotten');
 is($sql->("SELECT outcome, run FROM idem_acquire('result')"), 'acquired|1', 'and can be claimed then');
 
+# Half of that on the wire, and much more in memory.
+put('maps', 'COMPLETED', result => '{"L":[' . join(',', ('{"M":{}}') x 95_000) . ']}');
+foreach my $call ("idem_get('maps')", "idem_acquire('maps')")
+{
+	my ($out, $n) = requests_of('maps', $call);
+	like($out, $unreadable, "a record of very many values is an error, too: $call");
+	is($n, 1, "and that is definite: $call");
+}
+is($sql->("SELECT idem_forget('maps')"), 't', 'it is forgotten, too');
+
 put('note', 'FAILED', %free, note => $endless);
 like(run_script($node, "SELECT idem_acquire('note');"), $unreadable, 'a record that stays too long is not claimed');
 settled($node);

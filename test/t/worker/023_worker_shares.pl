@@ -5,6 +5,7 @@ use warnings FATAL => 'all';
 use FindBin;
 use lib "$FindBin::Bin/..";
 use ExactOnce;
+use List::Util qw(min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -206,6 +207,86 @@ reset_proxy();
 my $start = time();
 settled($node);
 cmp_ok(time() - $start, '<', paced(30), 'a server that never answered: its keys are finished when it does');
+
+# ----- nor do many servers, of one tenant or of superusers --------------------
+
+# Servers whose requests may take five minutes, and which have answered.
+sub make_patient
+{
+	my ($role, @servers) = @_;
+	$sql->("SET SESSION AUTHORIZATION $role; "
+		  . server_sql($_, table => $table, key_prefix => "$_/", batch_requests => 'false', parallel_requests => 64, request_timeout => '5min')
+		  . "SELECT idem_once('warm', server => '$_')") foreach @servers;
+	settled($node);
+	return;
+}
+
+# So many completed keys in each of them, one server after the other; before the first request is
+# given up.
+sub complete_in
+{
+	my ($role, $n, @servers) = @_;
+	$sql->(join "\n", "SET SESSION AUTHORIZATION $role;",
+		map { "SELECT count(idem_once('key ' || i, server => '$_')) FROM generate_series(1, $n) i;" } @servers);
+	return;
+}
+
+$sql->("CREATE ROLE $_ LOGIN; GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO $_") foreach 'tenant', 'neighbour';
+my @his = map { "slow$_" } 1 .. 16;
+make_patient('tenant', @his);
+make_patient('neighbour', 'near');
+fault(key => 'slow', to => 'COMPLETED', do => 'hold', times => 0);
+complete_in('tenant', 40, @his);
+cmp_ok(longest_to_finish('other', map { "beside a tenant $_" } 1 .. 5), '<', min(7, paced(3)),
+	'no servers of a tenant keep a key of a superuser waiting');
+cmp_ok(longest_to_finish('near', map { "beside another $_" } 1 .. 5), '<', paced(3), '... nor a key of another tenant');
+end_fault('slow');
+$start = time();
+settled($node);
+cmp_ok(time() - $start, '<', paced(45), '... and a request that gets no answer is given up, and made again');
+reset_proxy();
+
+my @ours = map { "patient$_" } 1 .. 7;
+make_patient($superuser, @ours);
+fault(key => 'patient', to => 'COMPLETED', do => 'hold', times => 0);
+complete_in($superuser, 40, @ours);
+cmp_ok(longest_to_finish('other', map { "beside ours $_" } 1 .. 5), '<', min(7, paced(3)),
+	'as many servers of superusers keep no key of another waiting');
+reset_proxy();
+settled($node);
+
+# Heartbeats: one server after the other takes half of what is left, until nothing is.
+my $long = paced('9 s');
+my @claims = (16, 8, 4, 2, 1, 1);
+fault(key => 'slow', to => 'lease', do => 'hold', times => 0);
+my @holders;
+foreach my $i (1 .. 6)
+{
+	push @holders, start_script($node, "SET SESSION AUTHORIZATION tenant;\nBEGIN;\n"
+		  . "SELECT count(idem_acquire('held ' || i, server => 'slow$i', lease => '$long')) FROM generate_series(1, $claims[$i - 1]) i;\n"
+		  . say_in_script("held $i") . halt_until('held') . "ROLLBACK;\n");
+	await_word("held $i");
+}
+await_request(key => "slow$_/held", to => 'lease', n => $claims[$_ - 1]) foreach 1 .. 6;
+$lease = paced('3 s');
+my $brief = start_script($node, "BEGIN;\nSELECT idem_acquire('brief', lease => '$lease');\n"
+	  . halt_until('brief beaten') . "SELECT idem_complete('brief');\nCOMMIT;\n");
+await_request(key => 'brief', op => 'UpdateItem');
+$start = time();
+await_request(key => 'brief', to => 'lease', n => 3);
+cmp_ok(time() - $start, '<', paced(4.5), 'nor do heartbeats that get no answer keep those of others waiting');
+go_on('brief beaten');
+unlike(finish_script($brief), qr/ERROR/, '... and no claim is lost for them');
+fault(key => 'near/single', to => 'lease', do => 'hold');
+push @holders, start_script($node, "SET SESSION AUTHORIZATION neighbour;\nBEGIN;\n"
+	  . "SELECT idem_acquire('single', server => 'near', lease => '3 s');\n" . halt_until('held') . "ROLLBACK;\n");
+await_request(key => 'near/single', to => 'lease');
+$start = time();
+await_request(key => 'near/single', to => 'lease', n => 2);
+cmp_ok(time() - $start, '<', 8, 'a heartbeat that gets no answer is given up after a third of the lease, and made again');
+reset_proxy();
+go_on('held');
+finish_script($_) foreach @holders;
 
 stop_without_crash($node);
 done_testing();

@@ -29,11 +29,13 @@ sub begin
 # A commit of so many keys by idem_once(), none of whose requests arrives.
 sub fail_commit
 {
-	my ($prefix, $n) = @_;
+	my ($prefix, $n, %by) = @_;
+	my $server = $by{server} // 'hasty';
+	my $role = $by{role} ? "SET SESSION AUTHORIZATION $by{role};\n" : '';
 	fault(key => $prefix, to => 'COMMITTING', do => 'drop', times => 0);
 	my $said = run_script($node, <<"SQL");
-BEGIN;
-SELECT count(idem_once('$prefix ' || i, server => 'hasty')) FROM generate_series(1, $n) i;
+${role}BEGIN;
+SELECT count(idem_once('$prefix ' || i, server => '$server')) FROM generate_series(1, $n) i;
 COMMIT;
 SQL
 	end_fault($prefix);
@@ -44,7 +46,7 @@ SQL
 
 sub current_life
 {
-	return $sql->("SELECT life FROM exactonce_lives WHERE state = 'open'");
+	return $sql->("SELECT DISTINCT life FROM exactonce_lives WHERE state = 'open'");
 }
 
 # ----- a bulk load, retried ---------------------------------------------------
@@ -138,6 +140,8 @@ BEGIN;
 SELECT count(idem_once('beside doubts ' || i)) FROM generate_series(1, 19) i;
 COMMIT;
 SQL
+$sql->(q{SET ROLE another; SELECT idem_acquire('doubt ' || i) FROM generate_series(11, 12) i});
+is($sql->('SELECT count(*) FROM exactonce_in_doubt'), 8, '... and what another role meets is noted, too');
 stop_without_crash($node);
 
 # ----- a late seal whose look has made way ------------------------------------
@@ -149,11 +153,12 @@ sweep_nothing($table);
 # Leaves a seal on its way to a key that others have failed.
 sub leave_seal
 {
-	my ($key) = @_;
-	reset_proxy();
-	put_record($table, $key, owner => 'somebody', fence => 1, runs => 1, updated_ms => 1, status => 'FAILED', retry_ms => 0);
+	my ($key, %by) = @_;
+	my $call = $by{role} ? "SET SESSION AUTHORIZATION $by{role};\nBEGIN;\nSELECT idem_once('$key', server => '$by{server}')" : "BEGIN;\nSELECT idem_once('$key')";
+	reset_proxy() unless $by{beside};
+	put_record($by{table} // $table, $key, owner => 'somebody', fence => 1, runs => 1, updated_ms => 1, status => 'FAILED', retry_ms => 0);
 	fault(key => $key, to => 'COMMITTING', do => 'hold');
-	my $run = start_script($node, "BEGIN;\nSELECT idem_once('$key');\nCOMMIT;\n");
+	my $run = start_script($node, "$call;\nCOMMIT;\n");
 	await_request(key => $key, to => 'COMMITTING');
 	cancel_commit($node);
 	like(finish_script($run), qr/57014/, "$key: the commit is cancelled");
@@ -164,12 +169,12 @@ sub leave_seal
 # ... and has its look make way.
 sub leave
 {
-	my ($key) = @_;
-	leave_seal($key);
+	my ($key, %by) = @_;
+	leave_seal($key, %by);
 	# A commit that fails early has sent some of its seals only.
 	foreach my $i (1 .. 5)
 	{
-		fail_commit("after $key $i", 25);
+		fail_commit("after $key $i", 25, %by);
 		last if $looks->("^$key\$") == 0;
 	}
 	is($looks->("^$key\$"), 0, "$key: its look makes way");
@@ -203,6 +208,37 @@ is(current_life(), $life, '... and the life goes on');
 wait_until('at work: after the scan nothing is to be scanned any more', sub { $claims->() !~ /is scanned from/ });
 wait_until('at work: then it can be closed', sub { $sql->("SELECT idem_drain('1 s')") == 0 });
 $sql->('SELECT idem_drain(NULL)');
+
+# A tenant's table that is slow and has no end, and whose scan is due before that of the other.
+my $his = "${table}_his";
+$sql->('CREATE ROLE tenant LOGIN; GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO tenant; SET SESSION AUTHORIZATION tenant; '
+	  . server_sql('his', table => $his, commit_timeout => '500ms', request_timeout => '5min'));
+$sql->("SELECT idem_create_table('his')");
+leave('in his', role => 'tenant', server => 'his', table => $his);
+fault(op => 'Scan', table => $his, times => 0, do => 'delay', ms => 50);
+fault(op => 'Scan', table => $his, times => 0, do => 'answer', status => 200,
+	more => { Items => [], Count => 0, ScannedCount => 0, LastEvaluatedKey => { pk => { S => 'x' } } });
+leave('beside his', beside => 1);
+$sql->("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'exactonce worker'");
+arrives('beside his');
+cmp_ok(count_requests(op => 'Scan', table => $his), '>', 1, '... although another table has no end');
+wait_until('in his: the late seal arrives', sub { status_of($his, 'in his') eq 'COMMITTING' });
+reset_proxy();
+# His server does not answer a scan.
+fault(op => 'Scan', table => $his, times => 0, do => 'hold');
+leave('beside his server', beside => 1);
+arrives('beside his server');
+fault(op => 'Scan', table => $his, times => 0, do => 'hold');
+wait_until('all looks have ended', sub { $looks->('') == 0 });
+$life = current_life();
+like($claims->(), qr/; table "$his" is scanned from/, 'the table of a tenant is still to be scanned');
+is($sql->("SELECT idem_drain('@{[ paced(20) ]} s')"), 0, '... which does not keep the life open');
+is(item($table, "ORIGIN#$life")->{state}, 'closed', '... in the tables of superusers');
+is(item($his, "ORIGIN#$life")->{state}, 'open', '... but in his');
+$sql->('SELECT idem_drain(NULL)');
+reset_proxy();
+$sql->("SET SESSION AUTHORIZATION tenant; SELECT idem_once('his next', server => 'his')");
+wait_until('in his: the next life that is used there ends it', sub { status_of($his, 'in his') eq 'FAILED' });
 
 leave('restarted');
 $life = current_life();
