@@ -29,8 +29,8 @@
  * refuses the second claim.  If the record of a tenant's completion is lost before its finish, and
  * somebody else's server leads to the same record, the key is completed again by that one.
  *
- * The lock of another owner's transaction, which may never end, is not waited for: the key is in
- * progress if that transaction lasts longer than a finish is waited for.
+ * The lock of another owner's transaction, or of a prepared one, which may never end, is not waited
+ * for: the key is in progress if that transaction lasts longer than a finish is waited for.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,6 +40,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "cluster/databases.h"
+#include "cluster/slot_prepared.h"
 #include "ledger/outbox_guard.h"
 #include "ledger/outbox_scan.h"
 #include "miscadmin.h"
@@ -216,6 +217,16 @@ raise_unfinished(const EoOutboxRow *other, const char *key, const char *server, 
 					other->given_up ? hint_of(other) : WAIT_FOR_IT);
 }
 
+/* Is the end of the transaction of a row waited for: is it of our own owner, and not prepared? */
+static bool
+is_waited_for(const EoOutboxRow *other, const EoOutboxRow *row)
+{
+	EoSlotView	view;
+
+	return other->target.owner == row->target.owner &&
+		!eo_slot_prepared_find_completed(other->token, &view);
+}
+
 /*
  * Look for completions of the key of a row, which the current transaction has inserted, by other
  * addresses of its table.  Wait for transactions that go on, and a moment for the finish of
@@ -234,7 +245,7 @@ check_others(const EoOutboxRow *row, const char *key, const char *server, bool o
 		int64		now_us = eo_clock_monotonic_us();
 		bool		open = TransactionIdIsValid(goes_on);
 
-		if (open && other.target.owner == row->target.owner)
+		if (open && is_waited_for(&other, row))
 		{
 			XactLockTableWait(goes_on, NULL, NULL, XLTW_None);
 			continue;

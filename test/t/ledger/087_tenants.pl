@@ -252,6 +252,19 @@ is_refused('nor what was by one that is given away', 'aside is given away', 'dir
 reset_proxy();
 is(sql_of($node, "SELECT bool_and(idem_give_up(id)) FROM exactonce_pending WHERE key NOT LIKE 'ours%'"), 't', 'an operator gives up what has no record');
 settled($node);
+
+# Nor is a prepared transaction waited for without end.
+sql_of($node, 'SET SESSION AUTHORIZATION tenant; ' . server_sql('sold', table => $table));
+as_tenant("BEGIN; SELECT idem_once('sold and prepared', server => 'sold'); PREPARE TRANSACTION 'sold'");
+sql_of($node, 'ALTER SERVER sold OWNER TO postgres');
+like(errors_of($node, "SET lock_timeout = '500 ms'; SELECT idem_once('sold and prepared', server => 'sold')"),
+	qr/ID001: key "sold and prepared" .*in progress/, 'what a prepared transaction completes is in progress after its server was sold');
+like(errors_of($node, "SET lock_timeout = '500 ms'; SELECT idem_once('sold and prepared', server => 'direct')"),
+	qr/ID001: key "sold and prepared" .*in progress/, 'also by another address');
+sql_of($node, "ROLLBACK PREPARED 'sold'");
+is(run_script($node, "SELECT idem_once('sold and prepared', server => 'sold');\n"), "\n", 'and free after it');
+settled($node);
+
 $busy = start_script($node, "SELECT outcome FROM idem_acquire('busy', on_commit => 'session', wait => '1 min');\n" . say_in_script('busy again') . halt_until('idle'));
 await_word('busy again');
 as_tenant("SELECT idem_once('twin', server => 'twin')");
