@@ -156,7 +156,7 @@ eo_outbox_scan_open(EoOutboxScan *s, LOCKMODE mode, EoOutboxLook look)
 	s->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	InitDirtySnapshot(s->dirty);
 	(void) RelationGetIndexList(s->rel);	/* sets rd_pkindex */
-	last.serverid = InvalidOid;
+	last.serverid = last.userid = last.tenant = last.owner = InvalidOid;
 	set_database(s, GetSystemIdentifier(), MyDatabaseId);
 }
 
