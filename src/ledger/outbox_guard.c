@@ -77,7 +77,9 @@ may_be_same_table(const EoTarget *a, const EoTarget *b)
 /*
  * Is a row believed by the servers of an owner?  Its server may have been given away, or have been
  * dropped, since the row was made.  The digest tells who owned it then, and its present owner
- * counts, too: so no evidence is lost when the owner of a server changes.
+ * counts, too: so no evidence is lost when the server that made the row gets another owner.
+ * When another one of his does, or somebody else makes the server anew, its owner is neither: by
+ * that server the key is completed again if its record is lost before its finish.
  */
 static bool
 is_believed(const EoOutboxRow *row, Oid owner)
