@@ -9,9 +9,9 @@
  * of the two values whose letters follow.
  *
  * Only what the Developer Guide documents is used: SET, REMOVE, "+" and "-", "=", "<>",
- * "<=", AND, OR, IS MISSING, RETURNING ALL NEW *.  Where the shorthand asks what a set
- * contains, or adds to one, the statement is for items that do not have the set.  A write
- * that needs more has no spelling, and is always sent as an UpdateItem.
+ * "<=", ">=", AND, OR, IS MISSING, RETURNING ALL NEW *.  Where the shorthand asks what a
+ * set contains, or adds to one, the statement is for items that do not have the set.  A
+ * write that needs more has no spelling, and is always sent as an UpdateItem.
  *
  * Sources: "PartiQL update statements", "PartiQL insert statements", "PartiQL operators"
  * and "Running batch operations with PartiQL" (Amazon DynamoDB Developer Guide);
