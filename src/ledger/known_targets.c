@@ -184,7 +184,8 @@ compare(const EoServer *s, const EoTarget *target, Fit *fit)
 	if (strcmp(s->url, target->url) != 0 || strcmp(s->region, target->region) != 0 ||
 		strcmp(s->table, target->table) != 0)
 		return;
-	fit->score = 1 + (s->serverid == target->serverid) + 2 * same_prefix;
+	fit->score = 1 + (s->serverid == target->serverid) + 2 * same_prefix +
+		4 * (s->tenant == target->owner);
 	its.tenant = s->place_tenant;
 	fit->same_place = same_prefix && s->plain_http == target->plain_http &&
 		strlcpy(its.layout, s->layout, sizeof(its.layout)) < sizeof(its.layout) &&

@@ -25,8 +25,8 @@ extern void eo_known_target_enter(const EoTarget *target);
 extern bool eo_known_target_exists(const EoTarget *target);
 
 /*
- * The server that suits a target best: one that leads to its table, with the same key_prefix,
- * and of several the target's own.  InvalidOid: none leads to its table.
+ * The server that suits a target best: one that leads to its table, of the same owner, then with
+ * the same key_prefix, and of several the target's own.  InvalidOid: none leads to its table.
  */
 extern Oid	eo_known_target_server(const EoTarget *target);
 

@@ -44,6 +44,7 @@
 #include "port/pg_bswap.h"
 #include "records/token.h"
 #include "server/error.h"
+#include "server/options.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -572,6 +573,41 @@ adopt_row(EoOutboxScan *s, HeapTuple tuple, Oid serverid)
 					   heap_modify_tuple(tuple, s->desc, values, nulls, replace));
 }
 
+bool
+eo_outbox_is_of_owner(const EoOutboxRow *row, Oid owner)
+{
+	uint8		digest[EO_DIGEST_LEN];
+
+	eo_target_digest_of(&row->target, owner, row->pk, digest);
+	return memcmp(digest, row->digest, EO_DIGEST_LEN) == 0;
+}
+
+/*
+ * The owner that the server of a row of the original had.  The id of the server may be that of
+ * another one here.  If he has no server here the row counts as that of a superuser.
+ */
+static Oid
+owner_of(const EoOutboxRow *row)
+{
+	Oid			owner = row->target.owner;
+	List	   *servers;
+	ListCell   *cell;
+
+	if (eo_outbox_is_of_owner(row, owner))
+		return owner;
+	owner = InvalidOid;
+	servers = eo_options_servers();
+	foreach(cell, servers)
+	{
+		Oid			its = eo_options_owner(lfirst_oid(cell), InvalidOid);
+
+		if (eo_outbox_is_of_owner(row, its))
+			owner = its;
+	}
+	list_free(servers);
+	return owner;
+}
+
 /* The next row of the original that names one of its lives; NULL: there is none. */
 static HeapTuple
 next_of_original(EoOutboxScan *s, const EoHistory *history, EoOutboxRow *row)
@@ -581,6 +617,7 @@ next_of_original(EoOutboxScan *s, const EoHistory *history, EoOutboxRow *row)
 	while (HeapTupleIsValid(tuple = eo_outbox_scan_next(s)))
 	{
 		eo_outbox_scan_read(s, tuple, row);
+		row->target.owner = owner_of(row);
 		pfree(row->pk);
 		row->pk = NULL;
 		if (eo_life_rows_is_original(history, row->life))

@@ -32,6 +32,12 @@
 extern bool eo_outbox_add(const EoOutboxRow *row, bool *elsewhere);
 
 /*
+ * Was the server of a row of that owner (InvalidOid: a superuser) when the row was made?  The
+ * digest tells.
+ */
+extern bool eo_outbox_is_of_owner(const EoOutboxRow *row, Oid owner);
+
+/*
  * How a transaction ended that completes a key under the token of a claim.  Of several rows with
  * the token the last of these counts.
  */

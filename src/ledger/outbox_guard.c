@@ -84,17 +84,11 @@ may_be_same_table(const EoTarget *a, const EoTarget *b)
 static bool
 is_believed(const EoOutboxRow *row, Oid owner)
 {
-	EoTarget	made = row->target;
 	const Oid	owners[] = {InvalidOid, owner};
-	uint8		digest[EO_DIGEST_LEN];
 
 	for (int i = 0; i < (int) lengthof(owners); i++)
 	{
-		made.owner = owners[i];
-		if (row->target.owner == made.owner)
-			return true;
-		eo_target_digest(&made, row->pk, digest);
-		if (memcmp(digest, row->digest, EO_DIGEST_LEN) == 0)
+		if (row->target.owner == owners[i] || eo_outbox_is_of_owner(row, owners[i]))
 			return true;
 	}
 	return false;

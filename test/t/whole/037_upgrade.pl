@@ -99,6 +99,8 @@ $old->restart;
 # other are refused, because of its owner.
 sql_of($old, server_sql('a_prefix', table => $table, key_prefix => 'other/') . server_sql('a_refused', table => $table, credentials => 'environment', mapping => '')
 	  . 'CREATE ROLE plain; GRANT USAGE ON FOREIGN DATA WRAPPER exactonce TO plain; ALTER SERVER a_refused OWNER TO plain');
+# A tenant has a server of the same address beside each of ours, once before and once after it.
+sql_of($old, 'SET SESSION AUTHORIZATION plain; ' . server_sql('a_twin', table => $table) . server_sql('z_twin', table => 'tap_upgrade2'));
 is(complete($old, 'before'), '', 'a key is completed before');
 settled($old);
 my $life = sql_of($old, "SELECT life FROM exactonce_lives WHERE state = 'open'");
@@ -108,14 +110,16 @@ fault(to => 'FAILED', do => 'drop', times => 0);
 is(complete($old, 'committed'), '', 'a transaction commits, and nothing more reaches DynamoDB');
 is(sql_of($old, "BEGIN; INSERT INTO work VALUES ('elsewhere'); SELECT idem_once('elsewhere', '1', server => 'exactonce2'); COMMIT"),
 	'', 'another one commits in another table');
+is(sql_of($old, "SET SESSION AUTHORIZATION plain; SELECT idem_once('of the twin', server => 'z_twin')"), '', 'and a tenant');
 fault(key => 'aborted', to => 'COMMITTING', do => 'lose', times => 0);
 like(complete($old, 'aborted'), qr/no answer/, 'a third one is sealed, and does not commit');
 is(status_of($table, $_), 'COMMITTING', "$_ is being committed") foreach 'committed', 'aborted';
 is(complete($old, "left by the $_", $_), '', "the $_ commits, and nothing more reaches DynamoDB") foreach 'original', 'copy';
-like(ready($old), qr/^not yet; what is left: 2 completions, /, 'the others are not ready, which is forgotten');
+like(ready($old), qr/^not yet; what is left: 3 completions, /, 'the others are not ready, which is forgotten');
 my %left_by = map { $_ => record($table, "left by the $_")->{origin} =~ m{^([^/]+)/} } 'original', 'copy';
 isnt($left_by{original}, $first_of_original, 'the original has gone on under a later life');
 fault(do => 'drop', times => 0);
+my $endpoints = sql_of($old, 'SHOW exactonce.allowed_endpoints');
 my $server = sql_of($old, "SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'");
 $old->stop;
 
@@ -123,7 +127,7 @@ $old->stop;
 
 my $new = PostgreSQL::Test::Cluster->new('upgraded');
 $new->init;
-$new->append_conf('postgresql.conf', "${conf}shared_preload_libraries = 'exactonce'\n");
+$new->append_conf('postgresql.conf', "${conf}shared_preload_libraries = 'exactonce'\nexactonce.allowed_endpoints = '$endpoints'\n");
 my $bindir = $new->config_data('--bindir');
 my @upgrade = ('pg_upgrade', '--no-sync', '-d', $old->data_dir, '-D', $new->data_dir,
 	'-b', $ENV{EO_OLD_BINDIR} // $bindir, '-B', $bindir, '-s', $new->host, '-p', $old->port, '-P', $new->port);
@@ -138,7 +142,7 @@ is(outcome($new, 'of drained', 'drained'), 'completed', 'in a database that was 
 is(outcome($new, 'new in drained', 'drained'), 'acquired', 'in a database that was drained new keys work at once');
 is(outcome($new, 'before'), 'completed', 'what was completed before is completed');
 is(outcome($new, $_), 'in_progress', "$_ is in progress") foreach 'committed', 'aborted';
-is(sql_of($new, 'SELECT count(*) FROM exactonce_internal.outbox'), '2', 'the rows of the outbox came along');
+is(sql_of($new, 'SELECT count(*) FROM exactonce_internal.outbox'), '3', 'the rows of the outbox came along');
 is(sql_of($new, 'SELECT count(*) FROM exactonce_pending'), '0', 'and are not settled');
 wait_until('the old life waits for an operator', sub { state_of($new, $life) eq 'waits for idem_take_over()' });
 like(sql_of($new, q(SELECT status, detail FROM idem_check() WHERE "check" = 'lives')),
@@ -146,8 +150,8 @@ like(sql_of($new, q(SELECT status, detail FROM idem_check() WHERE "check" = 'liv
 like(sql_of($new, q(SELECT detail FROM idem_audit() WHERE finding = 'not judged')),
 	qr/^\d+ records name lives of the database that this data comes from/, 'idem_audit() does not judge them');
 like(refusal($new, "DROP $_ CASCADE"), qr/55006: cannot drop .*\n.*wait for idem_take_over/, "what was committed keeps this: $_")
-  foreach 'EXTENSION exactonce', 'SERVER exactonce', 'SERVER exactonce2';
-unlike(refusal($new, 'BEGIN; DROP SERVER a_prefix CASCADE; ROLLBACK'), qr/ERROR/, 'and not a server of other keys');
+  foreach 'EXTENSION exactonce', map { "SERVER $_" } 'exactonce', 'exactonce2', 'z_twin';
+unlike(refusal($new, "BEGIN; DROP SERVER $_ CASCADE; ROLLBACK"), qr/ERROR/, "and not $_") foreach 'a_prefix', 'a_twin';
 
 # The take-over is forgotten, and the new cluster works and is restarted.
 like(ready($new), qr/^not yet; .*1 life that waits for idem_take_over\(\), completions of before pg_upgrade/, 'it is not ready for another upgrade');
@@ -171,7 +175,7 @@ is(outcome($new, 'committed', 'restored'), 'in_progress', 'a restored database s
 
 # ----- the operator -------------------------------------------------------------------
 
-fault(key => 'committed', to => 'COMPLETED', do => 'hold', times => 0);
+fault(key => $_, to => 'COMPLETED', do => 'hold', times => 0) foreach 'committed', 'of the twin';
 # The cluster crashes before the rows are its own.
 my $lock = start_script($new, 'BEGIN; LOCK TABLE exactonce_internal.outbox IN SHARE ROW EXCLUSIVE MODE;' . "\n"
 	  . say_in_script('locked') . halt_until('crashed'));
@@ -189,13 +193,14 @@ is(complete($new, 'after the crash'), '', 'after a crash new keys work');
 wait_until('its rows are those of this database now', sub { count_requests(key => 'committed', to => 'COMPLETED') > 0 });
 isnt(sql_of($new, "SELECT oid FROM pg_foreign_server WHERE srvname = 'exactonce'"), $server, 'servers have other OIDs now');
 is(sql_of($new, "SELECT server FROM exactonce_pending WHERE key = 'committed'"), 'exactonce', 'and the rows name the right ones');
+is(sql_of($new, "SELECT server FROM exactonce_pending WHERE key = 'of the twin'"), 'z_twin', 'also if a superuser has one of the same address');
 is(outcome($new, 'committed'), 'completed', 'to this database the key is completed');
 reset_proxy();
 await_status('what has committed is completed without a caller', $table, 'committed', 'COMPLETED');
 await_status('what has not committed is given back without a caller', $table, 'aborted', 'FAILED');
 is(outcome($new, 'aborted'), 'acquired', 'and can be claimed');
 # Its data reaches the end of that life, which is now one of its own.
-await_status('so it is in another table', 'tap_upgrade2', 'elsewhere', 'COMPLETED');
+await_status("so it is in another table: $_", 'tap_upgrade2', $_, 'COMPLETED') foreach 'elsewhere', 'of the twin';
 wait_until('no row is left', sub { sql_of($new, 'SELECT count(*) FROM exactonce_internal.outbox') eq '0' });
 is(sql_of($new, "SELECT idem_take_over('$life')"), 'f', 'a life is taken over once');
 is(sql_of($new, 'SELECT count(*) FROM exactonce_in_doubt'), '0', 'nothing is in doubt');
