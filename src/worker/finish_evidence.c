@@ -115,8 +115,10 @@ eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer)
 	OtherSeal  *other;
 	bool		found;
 
-	if (job->target != job->asked || answer->outcome != EO_NOT_APPLIED || !answer->exists ||
-		r->state != EO_STATE_COMMITTING || r->owner == NULL || strcmp(r->owner, row->token) != 0 || r->writes != row->writes.n ||
+	if (job->target != job->asked || answer->outcome != EO_NOT_APPLIED || !answer->exists)
+		return false;
+	if (r->state != EO_STATE_COMMITTING || r->owner == NULL ||
+		strcmp(r->owner, row->token) != 0 || r->writes != row->writes.n ||
 		!r->has_origin || r->origin.xid == 0 ||
 		eo_origin_is_of(&r->origin, row->life, row->xid) || !is_left_to_row(row, r))
 		return false;
