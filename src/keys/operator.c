@@ -321,6 +321,18 @@ is_of_table(const EoKey *k, const EoOutboxRow *row)
 		 GetForeignServerExtended(row->target.serverid, FSV_MISSING_OK) == NULL);
 }
 
+/* Does the row lead where the key does?  Its digest differs if the server has another owner now. */
+static bool
+is_of_address(const EoKey *k, const EoOutboxRow *row)
+{
+	uint8		ours[EO_DIGEST_LEN];
+	uint8		its[EO_DIGEST_LEN];
+
+	eo_target_digest_of(&k->target, InvalidOid, k->pk, ours);
+	eo_target_digest_of(&row->target, InvalidOid, row->pk, its);
+	return row->target.serverid == k->target.serverid && memcmp(ours, its, EO_DIGEST_LEN) == 0;
+}
+
 /* Raise if rows that were given up must stay.  The record of the key was read. */
 static void
 check_of_no_use(const EoKey *k, const List *given_up)
@@ -563,7 +575,7 @@ remove_resolved(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
 
 	if (row != NULL && strcmp(row->token, r->owner) == 0)
 	{
-		if (eo_outbox_remove(k->digest, row->token))
+		if (eo_outbox_remove(is_of_address(k, row) ? row->digest : k->digest, row->token))
 			eo_give_up_log_unwritten(row);
 		else if (row->given_up && eo_give_up_is_of_no_use(row, &finding, &why))
 			(void) eo_outbox_remove(row->digest, row->token);

@@ -610,7 +610,7 @@ prepare(EoWorkerJob *job, EoStore *store)
 		hash_search(rows.known, job->token, HASH_REMOVE, NULL);
 		return NULL;
 	}
-	eo_finish_evidence_seal(row, &seal);
+	eo_finish_evidence_seal(job, &seal);
 	if (!may_finish(job, seal.of_other))
 		return NULL;
 	w.owner = row->token;
@@ -672,7 +672,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 		return false;
 	}
 
-	if (eo_finish_evidence_take_seal(row, answer))
+	if (eo_finish_evidence_take_seal(job, answer))
 		put_off(job, LEASE_PAUSE_US);
 	else
 	{

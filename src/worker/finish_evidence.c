@@ -62,9 +62,10 @@ static HTAB *other_seals;		/* by token; NULL: there was none yet */
 /* ----- the seal ----- */
 
 void
-eo_finish_evidence_seal(const EoOutboxRow *row, EoFinishSeal *seal)
+eo_finish_evidence_seal(const EoWorkerJob *job, EoFinishSeal *seal)
 {
-	OtherSeal  *other = other_seals == NULL ? NULL :
+	const EoOutboxRow *row = job->data;
+	OtherSeal  *other = other_seals == NULL || job->target != job->asked ? NULL :
 	hash_search(other_seals, row->token, HASH_FIND, NULL);
 
 	seal->of_other = other != NULL;
@@ -101,17 +102,23 @@ is_left_to_row(const EoOutboxRow *row, const EoRecord *record)
 		j.fate == EO_FATE_OTHER_COMMITTED;
 }
 
-/* False also if the finish has named that seal already: then it was refused for another reason. */
+/*
+ * False also if the finish has named that seal already: then it was refused for another reason.
+ * What a stand-in shows may be a copy of the record, which is nobody's.
+ */
 bool
-eo_finish_evidence_take_seal(const EoOutboxRow *row, const EoAnswer *answer)
+eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer)
 {
+	const EoOutboxRow *row = job->data;
 	const EoRecord *r = eo_store_record(answer);
 	HASHCTL		ctl = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(OtherSeal)};
 	OtherSeal  *other;
 	bool		found;
 
-	if (answer->outcome != EO_NOT_APPLIED || !answer->exists || r->state != EO_STATE_COMMITTING ||
-		r->owner == NULL || strcmp(r->owner, row->token) != 0 || r->writes != row->writes.n ||
+	if (job->target != job->asked || answer->outcome != EO_NOT_APPLIED || !answer->exists)
+		return false;
+	if (r->state != EO_STATE_COMMITTING || r->owner == NULL ||
+		strcmp(r->owner, row->token) != 0 || r->writes != row->writes.n ||
 		!r->has_origin || r->origin.xid == 0 ||
 		eo_origin_is_of(&r->origin, row->life, row->xid) || !is_left_to_row(row, r))
 		return false;

@@ -24,13 +24,14 @@ typedef struct EoFinishSeal
 								 * over */
 } EoFinishSeal;
 
-extern void eo_finish_evidence_seal(const EoOutboxRow *row, EoFinishSeal *seal);
+/* The seal that the finish of a job's row is about. */
+extern void eo_finish_evidence_seal(const EoWorkerJob *job, EoFinishSeal *seal);
 
 /*
  * The finish was refused.  Does the record show the seal of another transaction under the token
  * that is over, so that the next finish is about that seal?
  */
-extern bool eo_finish_evidence_take_seal(const EoOutboxRow *row, const EoAnswer *answer);
+extern bool eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer);
 
 /* Does the answer to the finish of a row show that nothing is left to be done? */
 extern bool eo_finish_evidence_shows(const EoWorkerJob *job, const EoOutboxRow *row,

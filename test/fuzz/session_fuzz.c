@@ -159,7 +159,8 @@ condition_holds(const Sent *w)
 			return is_own(w) && item.state == EO_STATE_COMMITTING &&
 				strcmp(item.origin, w->origin) != 0;
 		case EO_FINISH:
-			return is_own(w) && item.state == EO_STATE_COMMITTING;
+			return is_own(w) && item.state == EO_STATE_COMMITTING &&
+				(w->origin[0] == '\0' || strcmp(item.origin, w->origin) == 0);
 		case EO_ABORT:
 		case EO_UNSEAL:
 			return is_own_run_or_sealed(w);
@@ -667,7 +668,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		else
 			make_write(&writers[choice / 12 % WRITERS], verbs[choice % 12]);
 		w.owner = current.owner;
-		w.origin = current.origin[0] != '\0' ? current.origin : NULL;
+		w.origin = w.origin_last = current.origin[0] != '\0' ? current.origin : NULL;
 		w.now_ms = current.now_ms;
 		w.lease_ms = current.lease_ms;
 		w.retry_ms = current.now_ms + 5000;

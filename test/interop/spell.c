@@ -168,6 +168,7 @@ make_write(EoWrite *w)
 	w->retention_s = 3600;
 	w->bind = one_of(2) ? "tx" : "hold";
 	w->origin = one_of(8) == 0 ? NULL : one_of(8) == 0 ? "" : ORIGIN;
+	w->origin_last = w->origin == NULL || w->origin[0] == '\0' || one_of(2) ? w->origin : "~";
 	w->holder = one_of(2) ? "psql" : NULL;
 	w->max_runs = one_of(2) ? 3 : 0;
 	w->payload_sha256 = one_of(2) ? "ab" : NULL;
@@ -226,7 +227,7 @@ main(int argc, char **argv)
 		make_write(&w);
 		/* A seal always says whose it is. */
 		if (eo_record_state_after(verbs[v].verb) == EO_STATE_COMMITTING)
-			w.origin = ORIGIN;
+			w.origin = w.origin_last = ORIGIN;
 		snprintf(pk, sizeof(pk), "%sspell/%s'\"?-%d", layout->item_prefix, argv[1], i);
 		if (v >= N_UNSEEN)
 		{

@@ -133,8 +133,8 @@ is(sql_of($node, 'SELECT count(*) FROM exactonce_pending'), 0, 'nothing is pendi
 like(refused(), qr/^a: ExpiredToken/, 'the view says who is refused');
 like(slurp_file($node->logfile), qr/is reached by another identity/, 'and so does the log');
 
-# What another identity finishes may be in another account: a copy of the record, which bears the
-# token.  If it was not sealed by the transaction of the row, the row stays.
+# What another identity finds may be in another account: a copy of the record, which bears the
+# token.  If it was not sealed by the transaction of the row, it is left alone, and the row stays.
 reset_proxy();
 is(as('a', "SELECT idem_once('fifth of a')"), '', 'the one role goes on');
 settled($node);
@@ -147,8 +147,9 @@ dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY
 refuse('KEYOFA');
 wait_until('the one role is refused', sub { refused() =~ /^a: ExpiredToken/ });
 end_fault('copied');
-wait_until('another one finishes a record that was sealed by another transaction', sub { status_of($table, 'copied') eq 'COMPLETED' });
-wait_until('which is no answer', sub { sql_of($node, 'SELECT trouble, reason FROM exactonce_pending') =~ /^refused\|Its record is COMPLETED, and not by that transaction/ });
+wait_until('what another one finds was sealed by another transaction, and is no answer',
+	sub { sql_of($node, 'SELECT trouble, reason FROM exactonce_pending') =~ /^refused\|Its record is COMMITTING, and not by that transaction/ });
+is(status_of($table, 'copied'), 'COMMITTING', '... nor finished');
 reset_proxy();
 is(sql_of($node, 'SELECT idem_give_up(id) FROM exactonce_pending'), 't', 'an operator ends that');
 
