@@ -90,6 +90,8 @@ is(ready(), 'ok|not yet: nothing is left, and new claims are allowed', 'then it 
 is($sql->("SELECT outcome FROM idem_acquire('new')"), 'acquired', 'and they are made');
 isnt($sql->("SELECT life FROM exactonce_lives WHERE state = 'open'"), $life, 'under another life');
 
+is($sql->('SELECT count(*) < 9 FROM exactonce_lives'), 't', 'a refused claim mints no life');
+
 # A life that is being closed is neither current nor over.  If no request arrives it is given up, and
 # retired by the next.
 $sql->("SELECT idem_drain(NULL)");
@@ -113,7 +115,6 @@ is($sql->("SELECT idem_drain('@{[ paced('1 min') ]}')"), 0, 'drained again');
 is(item('tap_drain', "ORIGIN#$life")->{state}, 'closed', 'this life is closed, too');
 release_held();
 wait_until('the beat is refused', sub { grep { $_->{status} == 400 } requests(key => "ORIGIN#$life") });
-is($sql->('SELECT count(*) < 9 FROM exactonce_lives'), 't', 'a refused claim mints no life');
 $node->restart;
 is($sql->("SELECT outcome FROM idem_acquire('restarted')"), 'acquired', 'a restart ends it, too');
 unlike(slurp_file($node->logfile), qr/is not its own any more/, 'nobody is told that somebody else has changed the life');
