@@ -145,11 +145,11 @@ hash_text(const char *text, uint64 seed)
 }
 
 /*
- * A number that clients of an owner with the same circuit have in common; never 0.  Who looks for
- * them finds texts with the number of another one's.
+ * Make the number that clients of an owner with the same circuit have in common; never 0.  Who
+ * looks for them finds texts with the number of another one's.
  */
-static uint64
-id_of(EoClient *client)
+static void
+make_id(EoClient *client)
 {
 	const EoHttpEndpoint *e = &client->endpoint;
 
@@ -162,7 +162,6 @@ id_of(EoClient *client)
 			id = hash_text(e->ca_file, id);
 		client->circuit_id = id != 0 ? id : 1;
 	}
-	return client->circuit_id;
 }
 
 /* Is it the circuit of that client?  The caller must hold the lock. */
@@ -195,7 +194,7 @@ find(EoClient *client)
 
 	if (client->circuit_version == version)
 		return client->circuit_entry;
-	(void) id_of(client);
+	make_id(client);
 	SpinLockAcquire(&shared->lock);
 	client->circuit_entry = search(client);
 	client->circuit_version = pg_atomic_read_u32(&shared->version);
@@ -420,7 +419,7 @@ note_failure(EoClient *client, int64 started_us, const EoError *error)
 	Circuit    *c;
 	Circuit		copy;
 
-	(void) id_of(client);
+	make_id(client);
 	SpinLockAcquire(&shared->lock);
 	c = find_or_make(client);
 	if (c != NULL)

@@ -132,6 +132,8 @@ eo_acquire_init(EoAcquiring *a, EoStore *store, const EoAcquire *ask, EoClaim *c
 	a->ask = ask;
 	a->claim = claim;
 	eo_store_new_token(a->token);
+	if (!eo_cache_is_used(store))
+		return;
 	eo_cache_digest(&a->k.target, a->k.pk, a->cache_digest);
 	a->cache_mark = eo_cache_mark(store, a->cache_digest);
 }

@@ -661,7 +661,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 	const EoOutboxRow *row = job->data;
 
 	/* A row goes if its record shows its finish, or by an operator. */
-	if (eo_finish_evidence_shows(job, row, answer))
+	if (eo_finish_evidence_shows(job, answer))
 	{
 		count(row, job->target->store->stats);
 		/* The reply to a transaction brings no record. */

@@ -154,10 +154,10 @@ is_waived(const EoOutboxRow *row, const EoAnswer *answer)
 		r->state == EO_STATE_COMPLETED && strcmp(r->owner, row->token) == 0 && r->writes == 0;
 }
 
-
 bool
-eo_finish_evidence_shows(const EoWorkerJob *job, const EoOutboxRow *row, const EoAnswer *answer)
+eo_finish_evidence_shows(const EoWorkerJob *job, const EoAnswer *answer)
 {
+	const EoOutboxRow *row = job->data;
 	bool		shows = answer->outcome == EO_APPLIED ?
 	job->target == job->asked || bears_origin(row, answer) : is_waived(row, answer);
 

@@ -34,7 +34,6 @@ extern void eo_finish_evidence_seal(const EoWorkerJob *job, EoFinishSeal *seal);
 extern bool eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer);
 
 /* Does the answer to the finish of a row show that nothing is left to be done? */
-extern bool eo_finish_evidence_shows(const EoWorkerJob *job, const EoOutboxRow *row,
-									 const EoAnswer *answer);
+extern bool eo_finish_evidence_shows(const EoWorkerJob *job, const EoAnswer *answer);
 
 #endif							/* EO_WORKER_FINISH_EVIDENCE_H */

@@ -18,10 +18,11 @@
  * owes that until everything that was found is written.
  *
  * One request is in flight at a time, and before the next one there is a pause, so that
- * at most exactonce.recovery_scan read units a second are used.  Scans take turns by pages: a table
- * that is slow, or has no end, keeps no other one waiting.  The requests have a window of
- * their own: beats and other writes do not wait for them.  If the role that has used the
- * table may not scan it, any other one that leads there does (known_targets.c).
+ * at most exactonce.recovery_scan read units a second are used.  Scans take turns by pages, and
+ * every other page is of superusers' tables: those that tenants have, however many and slow, keep
+ * them waiting for one page only.  The requests have a window of their own: beats and other
+ * writes do not wait for them.  If the role that has used the table may not scan it, any other one
+ * that leads there does (known_targets.c).
  *
  * A record is judged as the one that a session meets (settle.c), and written on
  * condition that it is as it was read.  A record that is only claimed is given back if
