@@ -101,18 +101,11 @@ typedef struct Place
 	Row		   *row;
 } Place;
 
-/* The writes of the jobs of an owner, or of a target. */
-typedef struct Load
-{
-	EoTarget	of;				/* the key; an owner's has its tenant only */
-	size_t		bytes;
-} Load;
-
 /* The writes of a job. */
 typedef struct Loaded
 {
 	MemoryContextCallback callback;
-	EoTarget	target;
+	EoWorkerTarget *target;
 	size_t		bytes;
 } Loaded;
 
@@ -132,8 +125,6 @@ static struct
 	HTAB	   *queues;			/* Queue by item */
 	List	   *told;			/* Told: not read yet */
 	List	   *ready;			/* Row: first of all its items since */
-	HTAB	   *loads;			/* Load; those without bytes are removed */
-	size_t		loaded[2];		/* bytes of all: of superusers, of tenants */
 	uint32		adoptions;		/* the board's count at the last look */
 	bool		expected;		/* there may be rows with writes */
 	bool		in_order;		/* but for those of which slots will tell */
@@ -406,59 +397,18 @@ eo_write_order_next_noted(EoOutboxRow *row, const char **behind)
 
 /* ----- room for writes ----- */
 
-static size_t
-bytes_of(const EoTarget *of)
-{
-	const Load *load = writes.loads == NULL ? NULL : hash_search(writes.loads, of, HASH_FIND, NULL);
-
-	return load != NULL ? load->bytes : 0;
-}
-
-static EoTarget
-owner_of(const EoTarget *target)
-{
-	EoTarget	owner;
-
-	memset(&owner, 0, sizeof(owner));
-	owner.tenant = target->tenant;
-	return owner;
-}
-
-/* Count bytes of a target from now on, or no more. */
-static void
-count_bytes(const EoTarget *target, ssize_t bytes)
-{
-	HASHCTL		ctl = {.keysize = sizeof(EoTarget),.entrysize = sizeof(Load)};
-	EoTarget	owner = owner_of(target);
-	const EoTarget *of[] = {target, &owner};
-
-	if (writes.loads == NULL)
-		writes.loads = hash_create("exactonce loaded writes", 16, &ctl, HASH_ELEM | HASH_BLOBS);
-	for (int i = 0; i < (int) lengthof(of); i++)
-	{
-		bool		found;
-		Load	   *load = hash_search(writes.loads, of[i], HASH_ENTER, &found);
-
-		load->bytes = (found ? load->bytes : 0) + bytes;
-		if (load->bytes == 0)
-			(void) hash_search(writes.loads, of[i], HASH_REMOVE, NULL);
-	}
-	writes.loaded[OidIsValid(target->tenant)] += bytes;
-}
-
 static bool
 has_room(const EoTarget *target)
 {
-	EoTarget	owner = owner_of(target);
-	size_t		of_owner = bytes_of(&owner);
-	size_t		of_target = bytes_of(target);
-	bool		of_tenant = OidIsValid(target->tenant);
-	size_t		others = writes.loaded[of_tenant] - of_owner;
+	const EoWorkerTarget *t = eo_write_target_of(target);
+	bool		of_tenant = OidIsValid(t->tenant->id);
+	size_t		of_owner = t->tenant->write_bytes;
+	size_t		others = of_tenant ? eo_write_targets_tenants()->write_bytes - of_owner : 0;
 	size_t		share = others < MAX_BYTES ? (MAX_BYTES - others) / 2 : 0;
 
-	if (of_owner == 0 || (!of_tenant && of_target == 0))
+	if (of_owner == 0 || (!of_tenant && t->write_bytes == 0))
 		return true;
-	return of_owner < share && of_target < (share - (of_owner - of_target)) / 2;
+	return of_owner < share && t->write_bytes < (share - (of_owner - t->write_bytes)) / 2;
 }
 
 bool
@@ -546,7 +496,7 @@ unload(void *arg)
 {
 	const Loaded *loaded = arg;
 
-	count_bytes(&loaded->target, -(ssize_t) loaded->bytes);
+	eo_write_target_count_bytes(loaded->target, -(int64) loaded->bytes);
 }
 
 void
@@ -564,9 +514,9 @@ eo_write_order_load(EoWorkerJob *job)
 		return;
 	/* A finish with writes always has a request of its own. */
 	job->alone = true;
-	loaded->target = job->target->target;
+	loaded->target = job->asked;
 	loaded->bytes = strlen(text);
-	count_bytes(&loaded->target, (ssize_t) loaded->bytes);
+	eo_write_target_count_bytes(loaded->target, (int64) loaded->bytes);
 	loaded->callback.func = unload;
 	loaded->callback.arg = loaded;
 	MemoryContextRegisterResetCallback(job->context, &loaded->callback);

@@ -660,6 +660,15 @@ eo_write_target_count_jobs(EoWorkerTarget *t, EoWorkerLane lane, int n)
 		targets.tenants.jobs[lane] += n;
 }
 
+void
+eo_write_target_count_bytes(EoWorkerTarget *t, int64 n)
+{
+	t->write_bytes += n;
+	t->tenant->write_bytes += n;
+	if (OidIsValid(t->tenant->id))
+		targets.tenants.write_bytes += n;
+}
+
 static void
 count_requests(EoWorkerTarget *t, EoWorkerLane lane, int n)
 {

@@ -41,6 +41,7 @@ typedef struct EoWorkerTenant
 	int			jobs[EO_WORKER_LANES];	/* waiting, in flight, or kept by
 										 * their kinds */
 	int			in_flight[EO_WORKER_LANES];
+	size_t		write_bytes;	/* of the writes of jobs, see write_order.c */
 } EoWorkerTenant;
 
 /* The jobs of a target in one lane, for jobs.c. */
@@ -65,6 +66,7 @@ typedef struct EoWorkerTarget
 	int			in_flight;		/* requests, of all lanes */
 	int			jobs;			/* of all lanes */
 	int			asked;			/* jobs that are for it, whoever they go by */
+	size_t		write_bytes;	/* of their writes */
 	int			idle;			/* looks at which it had nothing to do */
 	bool		kept;			/* it stands in for another one */
 	dlist_head	slots;			/* that wait for room (settling.c) */
@@ -175,6 +177,9 @@ extern int	eo_write_targets_untrusted(EoWorkerLane lane, const EoWorkerTenant *t
 
 /* So many jobs more, or less, have this target. */
 extern void eo_write_target_count_jobs(EoWorkerTarget *t, EoWorkerLane lane, int n);
+
+/* So many bytes more, or less, have the writes of its jobs. */
+extern void eo_write_target_count_bytes(EoWorkerTarget *t, int64 n);
 
 /* A request is sent; and it is over, whatever came of it. */
 extern void eo_write_target_sent(EoWorkerTarget *t, EoWorkerLane lane);
