@@ -186,6 +186,9 @@ like(finish_script($first), qr/^t\n(?s:.*)HINT:  Its record could not be read \(
 	'whatever has become of the credentials');
 is(finish_script($second), "gives up false\n", 'and has nothing left to do');
 like(give_up($_), qr/^gives up true/, "$_: given up, too") foreach 'half elsewhere', 'half completed';
+# The worker may try a row once more that it had met before: another worker does not know them.
+my $worker = $sql->("SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = 'postgres' AND pg_terminate_backend(pid)");
+wait_until('the worker has gone', sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE pid = $worker") eq '0' });
 $sql->(server_sql('direct', table => $table, endpoint => $ENV{EO_ENGINE_URL}));
 like($sql->("SELECT status, detail, advice FROM idem_check('direct') WHERE \"check\" = 'given up'"),
 	qr/^warning\|3 completions, the oldest of \d{4}-.*; .*\|.*idem_resolve.*idem_forget/, 'idem_check() shows what stands');
@@ -343,11 +346,16 @@ foreach my $case ([ 'no table', 'gone' ], [ 'no table', 'gone_too' ], [ 'not rea
 	$sql->("SELECT idem_create_table('gone')");
 	fault(to => 'COMPLETED', key => $key, do => 'drop', times => 0);
 	$sql->("SELECT idem_once('$key', server => 'gone')");
+	my $life = $sql->("SELECT DISTINCT life FROM exactonce_lives WHERE dynamodb_table = 'tap_gone' AND state = 'open'");
 	dynamodb(DeleteTable => { TableName => 'tap_gone' });
 	reset_proxy();
 	like(give_up($key), qr/^gives up true\n(?s:.*)HINT:  Its record could not be read \(DynamoDB answered ResourceNotFoundException/,
 		"$key, $server: the completion of a table that is gone is given up at once");
 	$sql->("SELECT idem_create_table('gone')");
+	# The item of the life went with the table: a commit of that life would be refused from the
+	# instant at which the worker notices, which may be within the transaction.
+	wait_until('the life that lost its item is over',
+		sub { $sql->("SELECT count(*) FROM exactonce_lives WHERE life = '$life' AND state = 'open'") eq '0' });
 	like(in_gone($key, $server), qr/acquired(?s:.*)ERROR:  ID002: key "$key" .* is already completed\n.*\n$forgets/,
 		"$key, $server: the table is made anew: the key was completed here");
 	settled_claims();
