@@ -187,7 +187,8 @@ like(finish_script($first), qr/^t\n(?s:.*)HINT:  Its record could not be read \(
 is(finish_script($second), "gives up false\n", 'and has nothing left to do');
 like(give_up($_), qr/^gives up true/, "$_: given up, too") foreach 'half elsewhere', 'half completed';
 # The worker may try a row once more that it had met before: another worker does not know them.
-my $worker = $sql->("SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = 'postgres' AND pg_terminate_backend(pid)");
+my $worker = $sql->("SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND datname = 'postgres'");
+$sql->("SELECT pg_terminate_backend($worker)");
 wait_until('the worker has gone', sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE pid = $worker") eq '0' });
 $sql->(server_sql('direct', table => $table, endpoint => $ENV{EO_ENGINE_URL}));
 like($sql->("SELECT status, detail, advice FROM idem_check('direct') WHERE \"check\" = 'given up'"),
