@@ -68,16 +68,17 @@ like($sql->("SELECT string_agg(DISTINCT result, ',') FROM exactonce_stats_detail
 	'which are counted');
 
 # heartbeats and releases
+# A heartbeat is due when a third of the lease is over, and given up after another third.
 reset_proxy();
 fault(do => 'hold', key => 'gate', to => 'lease');
 my $run = start_script($node, <<'SQL' . halt_until('beaten') . "ROLLBACK;\n");
 BEGIN;
-SELECT idem_acquire('gate of beats', lease => '4 s');
-SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'held' || i FROM generate_series(1, 30) i), lease => '4 s');
+SELECT idem_acquire('gate of beats', lease => '12 s');
+SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'held' || i FROM generate_series(1, 30) i), lease => '12 s');
 SQL
 await_request(key => 'gate', to => 'lease');
 wait_until('heartbeats of many claims are due', sub { $sql->(<<'SQL') eq '30' });
-SELECT count(*) FROM exactonce_claims WHERE key LIKE 'held%' AND lease_until < now() + interval '2 s'
+SELECT count(*) FROM exactonce_claims WHERE key LIKE 'held%' AND lease_until < now() + interval '8 s'
 SQL
 release_held();
 await_request(op => $batch, to => 'lease', n => 2);
