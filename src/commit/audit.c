@@ -103,6 +103,7 @@ static void look_at(Audit *a, KnownLife *life);
 static void compare_rows(Audit *a);
 static void compare_row(Audit *a, const EoOutboxRow *row);
 static EoAnswer *read_again(Audit *a, const char *pk);
+static const char *key_of(const Audit *a, const char *pk);
 static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r,
 				const EoOrigin *origin, const pg_uuid_t *pending);
 static void put_count(Audit *a, EoAuditFinding finding, int64 records);
@@ -447,9 +448,16 @@ read_again(Audit *a, const char *pk)
 	answer = eo_store_record_look(a->store, pk);
 	/* A record that cannot be read is there, and is none of ours. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
-		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);
+		eo_error_raise(&answer->error, "read", key_of(a, pk), a->store->server->name);
 	eo_scan_pay(&a->pages, 1);
 	return answer;
+}
+
+/* As the views show it; a row of the outbox may be about an action. */
+static const char *
+key_of(const Audit *a, const char *pk)
+{
+	return eo_record_key_text(a->store->layout, a->target.prefix, pk);
 }
 
 static void
@@ -458,7 +466,7 @@ put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const E
 {
 	EoAuditRow	row = {.finding = finding,.origin = origin,.pending = pending};
 
-	row.key = pk + strlen(a->pk_prefix);
+	row.key = key_of(a, pk);
 	row.status = r != NULL ? eo_record_state_name(r->state) : NULL;
 	row.updated_ms = r != NULL ? r->updated_ms : 0;
 	a->pages.found++;

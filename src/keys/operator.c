@@ -623,6 +623,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
 						eo_text_key_shown(key), store->server->name),
+				 eo_action_item_is_pk(k->pk) ? errhint("The worker is about to say so in DynamoDB.") :
 				 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
 	switch (fate)
 	{
