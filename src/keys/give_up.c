@@ -205,7 +205,7 @@ static void
 tell_given_up(const EoOutboxRow *row, EoFound finding, const char *key, const char *why)
 {
 	const char *end = eo_action_item_is_pk(row->pk) ? "action_resolve(id, 'completed')" :
-		"idem_resolve(key, 'completed')";
+	"idem_resolve(key, 'completed')";
 
 	if (finding == EO_FOUND_FINISHED)
 		ereport(NOTICE,
