@@ -25,6 +25,8 @@ SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND dat
 SQL
 }
 
+my $admin = sub { $sql->($_[0], 'elsewhere') };
+
 # The exit status of psql for statements of a role in another database.
 sub status_as
 {
@@ -91,9 +93,42 @@ is($sql->("SELECT outcome FROM idem_acquire('in the copy again')", 'copied'), 'a
 go_on('leave');
 finish_script($holder);
 
+# ----- who may copy a template does not keep its worker away ------------------
+
+# Statements of a role that does not own the template; its worker must stay.
+sub worker_stays
+{
+	my ($statements, $error, $what) = @_;
+	my $before = worker_of('pattern');
+	my (undef, undef, $err) = $node->psql('elsewhere', "SET ROLE copier; $statements", on_error_stop => 0);
+	like($err, $error, "$what: is refused");
+	is(worker_of('pattern'), $before, '... and does not stop the worker');
+	return;
+}
+$sql->('CREATE ROLE copier LOGIN CREATEDB');
+is(status_as('copier', 'CREATE DATABASE by_copier TEMPLATE pattern'), 0, 'a template that has a worker is copied by another role');
+is(status_as('copier', 'DROP DATABASE by_copier'), 0, '... which owns the copy');
+fault(key => 'of the template', to => 'COMPLETED', do => 'drop', times => 0);
+$sql->("SELECT idem_once('of the template')", 'pattern');
+$holder = start_script($node, say_in_script('is connected') . halt_until('leave the template'), 'pattern');
+await_word('is connected');
+worker_stays("SET statement_timeout = '8s'; CREATE DATABASE mine TEMPLATE pattern", qr/statement timeout/, 'a copy while a session is there');
+go_on('leave the template');
+finish_script($holder);
+worker_stays("BEGIN;\nCREATE DATABASE mine TEMPLATE pattern", qr/transaction block/, 'a copy in a transaction');
+my $offset = -s $node->logfile;
+my $loop = start_script($node, <<'SQL', 'elsewhere');
+SET ROLE copier;
+SELECT $$CREATE DATABASE mine TEMPLATE pattern ENCODING 'bogus'$$ FROM generate_series(1, 100000) \gexec
+SQL
+wait_until('a wrong copy is refused', sub { slurp_file($node->logfile, $offset) =~ /bogus/ });
+end_fault('of the template');
+wait_until('the worker finishes keys beside wrong copies without end', sub { status_of($table, 'of the template') eq 'COMPLETED' });
+$admin->("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CREATE DATABASE mine%'");
+finish_script($loop);
+
 # ----- no setting of a database or a role reaches its worker ------------------
 
-my $admin = sub { $sql->($_[0], 'elsewhere') };
 my $superuser = $admin->('SELECT current_user');
 $admin->("ALTER DATABASE postgres SET $_") foreach "log_min_messages = 'debug2'", "lock_timeout = '1ms'",
   "client_encoding = 'LATIN1'", "default_transaction_read_only = on", "custom.name = 'x'";
