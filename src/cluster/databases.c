@@ -42,7 +42,7 @@
 /* A worker that has been idle for this long may have to make room for another. */
 #define MIN_IDLE_US INT64CONST(200000)
 
-/* Whoever does not own a database leaves its worker there for so long, see may_suspend(). */
+/* A worker stays for so long before a role that does not own its database may send it away. */
 #define MIN_STAY_US INT64CONST(5000000)
 
 /* The most commands that suspend databases at the same time. */

@@ -588,7 +588,7 @@ remove_resolved(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
 
 /*
  * How the transaction ended, as far as this database may say so.  What is decided here may be
- * decided the other way by an heir of our life (eo_settle_may_decide()); then it is the heir's to say.
+ * decided the other way by an heir of our life (eo_settle_may_decide()); then the heir says it.
  */
 static EoFate
 find_fate(const EoKey *k, const EoRecord *r, int64 *retention_s)

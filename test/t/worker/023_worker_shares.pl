@@ -121,9 +121,12 @@ my $loop = start_script($node, <<'SQL', 'elsewhere');
 SET ROLE copier;
 SELECT $$CREATE DATABASE mine TEMPLATE pattern ENCODING 'bogus'$$ FROM generate_series(1, 100000) \gexec
 SQL
+my $began = time();
 wait_until('a wrong copy is refused', sub { slurp_file($node->logfile, $offset) =~ /bogus/ });
 end_fault('of the template');
 wait_until('the worker finishes keys beside wrong copies without end', sub { status_of($table, 'of the template') eq 'COMPLETED' });
+my $copies = () = slurp_file($node->logfile, $offset) =~ /ERROR:.*bogus/g;
+cmp_ok($copies, '<=', 2 + (time() - $began) / 5, '... each of which leaves it there for five seconds');
 $admin->("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CREATE DATABASE mine%'");
 finish_script($loop);
 
