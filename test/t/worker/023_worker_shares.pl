@@ -305,7 +305,7 @@ foreach my $i (1 .. 6)
 {
 	push @holders, start_script($node, "SET SESSION AUTHORIZATION tenant;\nBEGIN;\n"
 		  . "SELECT count(idem_acquire('held ' || i, server => 'slow$i', lease => '$long')) FROM generate_series(1, $claims[$i - 1]) i;\n"
-		  . say_in_script("held $i") . halt_until('held') . "ROLLBACK;\n");
+		  . say_in_script("held $i") . halt_until("end $i") . "ROLLBACK;\n");
 	await_word("held $i");
 }
 await_request(key => "slow$_/held", to => 'lease', n => $claims[$_ - 1]) foreach 1 .. 6;
@@ -320,13 +320,13 @@ go_on('brief beaten');
 unlike(finish_script($brief), qr/ERROR/, '... and no claim is lost for them');
 fault(key => 'near/single', to => 'lease', do => 'hold', times => 0);
 push @holders, start_script($node, "SET SESSION AUTHORIZATION neighbour;\nBEGIN;\n"
-	  . "SELECT idem_acquire('single', server => 'near', lease => '3 s');\n" . halt_until('held') . "ROLLBACK;\n");
+	  . "SELECT idem_acquire('single', server => 'near', lease => '3 s');\n" . halt_until('end 7') . "ROLLBACK;\n");
 await_request(key => 'near/single', to => 'lease');
 $start = time();
 wait_until('a heartbeat gets no answer', sub { slurp_file($node->logfile) =~ /of server "near" cannot be written/ });
 cmp_ok(time() - $start, '<', 8, '... and is given up after a third of the lease');
 reset_proxy();
-go_on('held');
+go_on("end $_") foreach 1 .. 7;
 finish_script($_) foreach @holders;
 
 stop_without_crash($node);
