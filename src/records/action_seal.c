@@ -69,6 +69,10 @@ static const struct
 		OWN_SEAL "[g? AND #g >= :g AND #g <= :H]",
 		"SET #c = #S, #l = #T REMOVE #s, #b, #S, #T"
 	},
+	[EO_FINISH_OTHER] = {
+		OWN_SEAL " AND #g = :H",
+		"SET #c = #S, #g = :g, #l = #T REMOVE #s, #b, #S, #T"
+	},
 	[EO_ABORT] = {
 		OWN_SEAL "[g? AND #g = :g]",
 		"SET #o = :o, #l = #T REMOVE #s, #b, #S, #T, #t, #r, #B"
