@@ -77,7 +77,10 @@ eo_finish_evidence_seal(const EoWorkerJob *job, EoFinishSeal *seal)
 		return;
 	}
 
-	/* Nobody knows where in the WAL that was: the record may not bear its seal. */
+	/*
+	 * Nobody knows where in the WAL that was: the record may not bear its
+	 * seal.
+	 */
 	memcpy(own.life, row->life, sizeof(own.life));
 	seal->verb = EO_FINISH_OTHER;
 	eo_origin_write(&own, seal->origin);

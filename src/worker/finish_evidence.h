@@ -19,8 +19,8 @@
 /* The origins of a finish, as EoWrite has them. */
 typedef struct EoFinishSeal
 {
-	EoVerb		verb;			/* EO_FINISH_OTHER: the seal is that of another
-								 * transaction, which is over */
+	EoVerb		verb;			/* EO_FINISH_OTHER: the seal is that of
+								 * another transaction, which is over */
 	char		origin[EO_ORIGIN_LEN + 1];
 	char		last[EO_ORIGIN_LEN + 1];
 } EoFinishSeal;

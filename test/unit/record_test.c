@@ -190,7 +190,7 @@ static void
 test_progress(void)
 {
 	static const EoVerb removing[] = {EO_REPLACE, EO_COMPLETE, EO_SEAL_EXPIRED, EO_FINISH,
-	EO_FINISH_OTHER, EO_WAIVE, EO_COMPLETE_NEW,
+		EO_FINISH_OTHER, EO_WAIVE, EO_COMPLETE_NEW,
 	EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
 
 	ok(has(EO_PROGRESS, 0, "#s = :I AND #o = :o AND #l <= :l AND attribute_not_exists(#q)\"") &&
