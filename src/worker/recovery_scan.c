@@ -414,7 +414,7 @@ start_page(TableScan *scan)
 	scan->again = false;
 	eo_write_target_sent(recovery.through, EO_WORKER_WRITES);
 	if (!eo_window_add(&recovery.window, &recovery.call,
-					   recovery.sent_us + eo_jobs_limit_us(recovery.through)))
+					   recovery.sent_us + eo_jobs_limit_us(recovery.through, EO_WORKER_WRITES)))
 		take_finished(&recovery.window, &recovery.call, NULL);
 	return true;
 }
