@@ -475,12 +475,12 @@ start_together(Lane *lane, EoWorkerQueue *queue)
 		return false;
 	t->store->client.no_retries = !eo_write_target_retries(t);
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window,
-								   eo_clock_monotonic_us() + limit_of(job));
+	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, INT64_MAX);
 	MemoryContextSwitchTo(old);
 	return started;
 }
 
+/* None waits for the others longer than for half of its own limit. */
 static EoAnswer *
 next_together(EoBundle *bundle)
 {
@@ -501,6 +501,7 @@ next_together(EoBundle *bundle)
 		{
 			job->answer->user = job;
 			job->answer->may_narrow = true;
+			bundle->deadline_us = Min(bundle->deadline_us, eo_clock_monotonic_us() + limit_of(job));
 			return job->answer;
 		}
 		eo_job_end(job);
