@@ -84,8 +84,7 @@
 
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
-#define OTHER_LIFE_US INT64CONST(30000000)	/* the same, if a life has sealed
-											 * it that is not over */
+#define OTHER_LIFE_US INT64CONST(30000000)	/* by a life that is not over */
 
 /* A row whose writes were refused, or whose answer was not understood, is retried after this. */
 #define REFUSED_WRITES_US INT64CONST(60000000)
