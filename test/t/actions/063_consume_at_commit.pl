@@ -93,6 +93,31 @@ is(order('pin', 'COMMIT', args => ", pin => '4711'"), "coupon consumed 10\n", 't
 settled($node);
 is(used('pin'), 'used', '... consumes the action');
 
+# The last attempt is right, and its consume meets the seal of a transaction that fails.
+make('last', ", pin => '4711'");
+$sql->("SELECT action_consume('last', '1')");
+$sql->('CREATE TABLE skew (n text)');
+my $skewed = "BEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT count(*) FROM skew;\nINSERT INTO skew VALUES ('%s');\n";
+my $failing = start_script($node, sprintf($skewed, 'one') . "SELECT action_consume('last', '4711', at => 'commit');\n"
+	  . say_in_script('paid') . halt_until('pay all') . "COMMIT;\n");
+await_word('paid');
+fault(key => 'ACTION#last', to => 'consumed', do => 'hold');
+my $last = start_script($node, "SELECT 'last ' || outcome FROM action_consume('last', '4711', token => '$token');\n");
+await_request(key => 'ACTION#last', to => 'consumed');
+is(item($table, 'ACTION#last')->{pinAttempts}, 0, 'the last attempt is paid for');
+run_script($node, sprintf($skewed, 'two') . "COMMIT;\n");
+# The worker takes the seal back once that session has done so.
+fault(key => 'ACTION#last', op => 'UpdateItem', do => 'after', nth => 2, after => { key => 'ACTION#last', op => 'UpdateItem' });
+go_on('pay all');
+like(finish_script($failing), qr/40001/, '... a transaction has sealed the action, and fails');
+is(item($table, 'ACTION#last')->{status}, 'COMMITTING', '... and its seal is there');
+release_held();
+is(finish_script($last), "last consumed\n", '... and the one that has paid consumes the action');
+$item = item($table, 'ACTION#last');
+is(scalar @{ $item->{pinTokens} }, 3, '... by that attempt');
+ok(!exists $item->{closedAt}, '... and it was not closed');
+reset_proxy();
+
 # ----- what else can be known at the call --------------------------------------------------
 
 make('later', ", active_at => now() + interval '1 day'");
