@@ -438,6 +438,13 @@ compare_row(Audit *a, const EoOutboxRow *row)
 
 /* ----- both ----- */
 
+/* The key as it is shown: without our prefix, if it has that.  An action does not. */
+static const char *
+key_of(const Audit *a, const char *pk)
+{
+	return eo_record_key_text(a->store->layout, a->target.prefix, pk);
+}
+
 static EoAnswer *
 read_again(Audit *a, const char *pk)
 {
@@ -447,7 +454,7 @@ read_again(Audit *a, const char *pk)
 	answer = eo_store_record_look(a->store, pk);
 	/* A record that cannot be read is there, and is none of ours. */
 	if (answer->outcome == EO_FAILED_CALL && answer->error.status != EO_INVALID)
-		eo_error_raise(&answer->error, "read", pk + strlen(a->pk_prefix), a->store->server->name);
+		eo_error_raise(&answer->error, "read", key_of(a, pk), a->store->server->name);
 	eo_scan_pay(&a->pages, 1);
 	return answer;
 }
@@ -458,7 +465,7 @@ put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const E
 {
 	EoAuditRow	row = {.finding = finding,.origin = origin,.pending = pending};
 
-	row.key = pk + strlen(a->pk_prefix);
+	row.key = key_of(a, pk);
 	row.status = r != NULL ? eo_record_state_name(r->state) : NULL;
 	row.updated_ms = r != NULL ? r->updated_ms : 0;
 	a->pages.found++;
