@@ -54,8 +54,10 @@ is(state_of('used'), 'consumed', 'this database knows at once that it was consum
 is(outcome("action_consume('used')"), 'already_used 409', '... and says so');
 settled($node);
 my $item = item($table, 'ACTION#used');
-is("$item->{consumedReason} $item->{consumedBy} " . ($item->{ttl} == $ttl ? 'kept' : 'lost'), 'order 1 {"a": 1} kept', 'the item says by what, and is kept as long');
-ok(!exists $item->{status} && !exists $item->{sealedAt}, '... and nothing is left of the seal');
+is("$item->{consumedReason} $item->{consumedBy}", 'order 1 {"a": 1}', 'the item says by what');
+# Its ttl comes as much later as the finish came after the seal.
+ok($item->{ttl} >= $ttl && $item->{ttl} < $ttl + 3600, '... and is kept as long');
+is(join(' ', grep { exists $item->{$_} } qw(status sealedAt sealedTtl sealedLeft bind)), '', '... and nothing is left of the seal');
 
 make('back');
 like(order('back', 'ROLLBACK'), qr/^coupon consumed 10$/m, 'a transaction that is rolled back');
@@ -256,6 +258,37 @@ fault(key => 'ACTION#lost finish', to => 'finished', do => 'lose');
 order('lost finish', 'COMMIT');
 settled($node);
 is(used('lost finish'), 'used', 'the answer to the finish is lost');
+
+# The finish comes when the action was to be deleted.
+make('late finish');
+fault(key => 'ACTION#late finish', to => 'finished', do => 'hold');
+order('late finish', 'COMMIT');
+await_request(key => 'ACTION#late finish', to => 'finished');
+# As if it had been sealed two years ago, when it had 1000 seconds to go.
+my $ago = int(time()) - 2 * 365 * 86400;
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'ACTION#late finish' } },
+	UpdateExpression => 'SET sealedTtl = :l, sealedLeft = :n', ExpressionAttributeValues => { ':l' => { N => $ago + 1000 }, ':n' => { N => '1000' } } });
+release_held();
+settled($node);
+is(used('late finish'), 'used', 'an action is finished when its ttl is long past');
+my $left = item($table, 'ACTION#late finish')->{ttl} - time();
+ok($left > 0 && $left < 1100, '... and is kept for as long as it would have been');
+reset_proxy();
+
+# Somebody else undoes the seal of a transaction that has committed, and the action is consumed again.
+make('twice');
+fault(key => 'ACTION#twice', to => 'finished', do => 'drop', times => 0);
+order('twice', 'COMMIT');
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'ACTION#twice' } },
+	UpdateExpression => 'SET #l = sealedTtl REMOVE #s, #b, sealedAt, sealedTtl, sealedLeft, consumedToken',
+	ExpressionAttributeNames => { '#s' => 'status', '#b' => 'bind', '#l' => 'ttl' } });
+is(outcome("action_consume('twice')", 'elsewhere'), 'consumed 200', 'a seal was undone, although its transaction had committed');
+ok(!exists item($table, 'ACTION#twice')->{owner}, '... and nothing of it is left');
+reset_proxy();
+wait_until('... and the worker finds that it cannot finish the action',
+	sub { $sql->("SELECT count(*) FROM exactonce_pending WHERE key = 'ACTION#twice' AND trouble = 'refused'") eq '1' });
+is($sql->("SELECT finding || ' ' || key FROM idem_audit() WHERE finding = 'settled twice'"), 'settled twice ACTION#twice', '... which the audit reports');
+is($sql->("SELECT idem_give_up(pending) FROM idem_audit() WHERE finding = 'settled twice'"), 't', '... and an operator ends');
 
 # Everything is killed at a point of the commit.
 sub kill_at
