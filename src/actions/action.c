@@ -345,6 +345,7 @@ explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult 
 		case EO_ACTION_IS_CONSUMED:
 			if (token != NULL && eo_action_item_shows(action, EO_ACTION_CONSUME, token))
 			{
+				eo_action_commit_check_visible(answer->store, result->id, action);
 				take_consumed(action, true, result);
 				return;
 			}

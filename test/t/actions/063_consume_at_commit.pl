@@ -84,6 +84,37 @@ like(order('token', 'COMMIT', args => ", token => '$token'", then => "$again);\n
 is($sql->("SELECT outcome || ' ' || replayed FROM action_consume('token', at => 'commit', token => '$token')"), 'consumed true',
 	'... and after it');
 
+# The answer to the COMMIT is lost, and the client repeats its transaction.
+make('repeated');
+my $repeated = "BEGIN;\nINSERT INTO orders SELECT 'work', 'repeated' FROM action_consume('repeated', at => 'commit', token => '$token') "
+  . "WHERE outcome = 'consumed' AND NOT replayed;\nCOMMIT;\n";
+run_script($node, $repeated) foreach 1 .. 2;
+settled($node);
+run_script($node, $repeated);
+is(orders('repeated'), '1', 'a transaction that is repeated with its token, and asks for replayed, does its work once');
+
+# A snapshot that does not show the work gets no answer that says it was done.
+make($_) foreach 'unseen', 'unseen, not finished', 'at once';
+foreach my $id ('unseen', 'unseen, not finished', 'at once')
+{
+	my $run = start_script($node, "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM orders;\n"
+		  . say_in_script("snapshot of $id") . halt_until("work of $id")
+		  . "SELECT 'seen ' || outcome || ' ' || replayed FROM action_consume('$id', at => 'commit', token => '$token');\nROLLBACK;\n");
+	await_word("snapshot of $id");
+	fault(key => "ACTION#$id", to => 'finished', do => 'drop', times => 0) if $id =~ /not finished/;
+	$id eq 'at once' ? $sql->("SELECT action_consume('$id', token => '$token')") : order($id, 'COMMIT', args => ", token => '$token'");
+	settled($node) unless $id =~ /not finished/;
+	go_on("work of $id");
+	my $said = finish_script($run);
+	$id eq 'at once'
+	  ? like($said, qr/^seen consumed true$/m, "$id: what was consumed outside of a transaction is told to everybody")
+	  : like($said, qr/ERROR:  40001: could not serialize access: action "$id"/, "$id: a repetition that cannot see the work is refused");
+	is($sql->("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT outcome || ' ' || replayed FROM action_consume('$id', at => 'commit', token => '$token')"),
+		'consumed true', '... and a later snapshot gets the answer');
+	reset_proxy();
+	settled($node);
+}
+
 # ----- a PIN -----------------------------------------------------------------------------
 
 make('pin', ", pin => '4711'");
