@@ -60,7 +60,8 @@
 /* How often a cancel is tried while corrections of the clock get in its way. */
 #define MAX_ROUNDS 3
 
-static void consume(EoStore *store, const char *pk, const EoConsume *ask, EoActionResult *result);
+static void consume(EoStore *store, const char *pk, const EoConsume *ask, char *attempt,
+					EoActionResult *result);
 static void plan(EoStore *store, const char *pk, const EoConsume *ask, const char *attempt,
 				 EoActionResult *result);
 static void judge(const EoAnswer *answer, EoActionItem *action, EoActionResult *result);
@@ -89,32 +90,36 @@ void
 eo_action_consume(EoStore *store, const EoConsume *ask, EoActionResult *result)
 {
 	char	   *pk = eo_action_store_pk(store, ask->id);
+	char		attempt[EO_ATTEMPT_LEN + 1] = "";
 
 	init_result(result, ask->id);
 	if (pk == NULL)
 		return;					/* too long for any action */
 	eo_action_store_need_clock(store, pk, "consume", ask->id);
 
-	/* Again if a transaction had left it sealed, which was rolled back. */
+	/*
+	 * Again if a transaction had left it sealed, which was rolled back.  An
+	 * attempt that was paid, perhaps the last one, is good for that, too.
+	 */
 	for (int round = 0; round == 0 || (result->again && round < MAX_ROUNDS); round++)
 	{
 		init_result(result, ask->id);
 		if (eo_action_commit_knows(store, pk, ask, result))
 			return;
 		init_result(result, ask->id);
-		consume(store, pk, ask, result);
+		consume(store, pk, ask, attempt, result);
 	}
 }
 
+/* attempt is the token of the attempt that an earlier round has paid, or empty. */
 static void
-consume(EoStore *store, const char *pk, const EoConsume *ask, EoActionResult *result)
+consume(EoStore *store, const char *pk, const EoConsume *ask, char *attempt,
+		EoActionResult *result)
 {
-	char		attempt[EO_ATTEMPT_LEN + 1];
 	EoActionWrite w = {.token = ask->token,.reason = ask->reason,.consumer = ask->consumer};
 	EoAnswer   *answer;
 
-	attempt[0] = '\0';
-	if (ask->pin != NULL && !take_attempt(store, pk, ask, attempt, result))
+	if (ask->pin != NULL && attempt[0] == '\0' && !take_attempt(store, pk, ask, attempt, result))
 		return;
 	if (ask->at_commit)
 	{
@@ -340,6 +345,7 @@ explain(const EoAnswer *answer, int64 now_ms, const char *token, EoActionResult 
 		case EO_ACTION_IS_CONSUMED:
 			if (token != NULL && eo_action_item_shows(action, EO_ACTION_CONSUME, token))
 			{
+				eo_action_commit_check_visible(answer->store, result->id, action);
 				take_consumed(action, true, result);
 				return;
 			}

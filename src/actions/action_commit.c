@@ -138,3 +138,20 @@ eo_action_commit_fate(EoStore *store, const char *id, const char *pk, const EoAc
 		return EO_FATE_ELSEWHERE;
 	return fate;
 }
+
+/* Whoever consumes an action outside of a transaction leaves no origin. */
+void
+eo_action_commit_check_visible(const EoStore *store, const char *id, const EoActionItem *action)
+{
+	EoRecord	r;
+
+	if (!store->layout->is_native || eo_action_seal_read(action->item, &r) != EO_OK ||
+		!eo_settle_is_hidden(&r))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access: action \"%s\" on server \"%s\" was consumed by a concurrent transaction",
+					eo_text_key_shown(id), store->server->name),
+			 errdetail("What that transaction did is not visible to the snapshot of this one."),
+			 errhint("Retry the transaction, and consume its actions first.")));
+}

@@ -41,4 +41,11 @@ extern void eo_action_commit_plan(EoStore *store, const char *pk, const EoConsum
 extern EoFate eo_action_commit_fate(EoStore *store, const char *id, const char *pk,
 									const EoActionItem *action, bool may_write);
 
+/*
+ * Raise 40001 if a transaction of this database has consumed the action, and the snapshot of
+ * the current one does not show what else that did.
+ */
+extern void eo_action_commit_check_visible(const EoStore *store, const char *id,
+										   const EoActionItem *action);
+
 #endif							/* EO_ACTIONS_ACTION_COMMIT_H */

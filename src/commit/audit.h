@@ -43,8 +43,8 @@ typedef enum EoAuditFinding
 typedef struct EoAuditRow
 {
 	EoAuditFinding finding;
-	const char *key;			/* UTF-8, without key_prefix; NULL of the last
-								 * three findings */
+	const char *key;			/* UTF-8, without key_prefix, or of an action;
+								 * NULL of the last three findings */
 	const char *status;			/* of the record; NULL: there is none */
 	const EoOrigin *origin;		/* NULL: none is known.  xid may be 0 */
 	int64		updated_ms;		/* of the record; 0: not known */

@@ -581,15 +581,21 @@ may_be_hidden(const EoOrigin *origin)
 								origin->xid < eo_runs_start());
 }
 
-void
-eo_settle_check_visible(const EoRecord *record, const char *key, const char *server)
+bool
+eo_settle_is_hidden(const EoRecord *record)
 {
 	uint64		xid = record->origin.xid;
 
-	if (!IsolationUsesXactSnapshot() || !record->has_origin || xid == 0 ||
-		U64FromFullTransactionId(ReadNextFullTransactionId()) - xid > UINT64CONST(2000000000) ||
-		!XidInMVCCSnapshot((TransactionId) xid, GetTransactionSnapshot()) ||
-		!may_be_hidden(&record->origin))
+	return IsolationUsesXactSnapshot() && record->has_origin && xid != 0 &&
+		U64FromFullTransactionId(ReadNextFullTransactionId()) - xid <= UINT64CONST(2000000000) &&
+		XidInMVCCSnapshot((TransactionId) xid, GetTransactionSnapshot()) &&
+		may_be_hidden(&record->origin);
+}
+
+void
+eo_settle_check_visible(const EoRecord *record, const char *key, const char *server)
+{
+	if (!eo_settle_is_hidden(record))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

@@ -147,9 +147,12 @@ extern bool eo_settle_aborted(EoStore *store, const char *key, const char *pk,
 extern bool eo_settle_may_decide(EoStore *store, const char *key, const uint8 *life);
 
 /*
- * Raise 40001 if the transaction that completed the record is one of this database
- * and is not visible to the snapshot of the current transaction.
+ * Is the transaction that completed the record one of this database, and not visible to the
+ * snapshot of the current transaction?
  */
+extern bool eo_settle_is_hidden(const EoRecord *record);
+
+/* Raise 40001 if it is, for a key. */
 extern void eo_settle_check_visible(const EoRecord *record, const char *key, const char *server);
 
 #endif							/* EO_COMMIT_SETTLE_H */

@@ -8,12 +8,14 @@
  * conditional on what was read: records that are completed or failed, actions that have
  * ended, and lives that are over.  All of them must have been past their ttl for an hour at
  * least.  A ttl is an hour after the latest write at the earliest, and a request is at most
- * 15 minutes late.  So nothing is deleted that has to refuse a late request.
+ * 15 minutes late.  So nothing is deleted that has to refuse a late request.  (An action that is
+ * given back has the ttl of before; what may arrive late is refused if it is gone, too.)
  *
  * The record of a key that begins anew has a fence above the service's clock.  So fences
  * grow over a deletion as long as the old one was below the clock, also that of a
  * client that is slow; a record with another fence stays.  So does one with a row in the
- * outbox: its worker could not tell a record that was deleted from one that was lost.
+ * outbox, and so does such an action: the worker could not tell an item that was deleted from
+ * one that was lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +27,7 @@
 #include "ledger/clock_sync.h"
 #include "ledger/outbox.h"
 #include "records/action_item.h"
+#include "records/action_seal.h"
 #include "records/life_item.h"
 #include "records/list.h"
 #include "records/record.h"
@@ -166,6 +169,15 @@ is_old_life(const Sweep *s, const char *pk, EoJsonValue *item)
 		life.state != EO_LIFE_OPEN && is_past(s, life.ttl_s);
 }
 
+/* Does a transaction that has consumed the action wait for its finish? */
+static bool
+has_row(EoJsonValue *item)
+{
+	EoRecord	r;
+
+	return eo_action_seal_read(item, &r) == EO_OK && eo_outbox_read_claim(r.owner, NULL);
+}
+
 /*
  * A transaction may still consume an action that is sealed.  In tables of other layouts other
  * clients make actions, too, without a token: those are not ours to delete.
@@ -179,7 +191,8 @@ is_old_action(const Sweep *s, const char *pk, EoJsonValue *item)
 	if (!begins_with(pk, s->actions_begin) ||
 		eo_action_item_read(s->pages.scan.actions, item, &action) != EO_OK ||
 		(!store->layout->is_native && action.created_token == NULL) ||
-		action.sealed_ms > 0 || !is_past(s, action.ttl_s))
+		action.sealed_ms > 0 || !is_past(s, action.ttl_s) ||
+		(store->layout->is_native && has_row(item)))
 		return false;
 	return action.consumed_ms > 0 || action.canceled_ms > 0 || action.closed_ms > 0 ||
 		action.expires_ms <= eo_client_now_ms(&store->client);

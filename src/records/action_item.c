@@ -113,6 +113,13 @@ options_of(const EoActionLayout *layout, const EoActionWrite *w)
 	"[X? OR attribute_type(#p, :M) OR attribute_type(#p, :L) OR attribute_type(#p, :N)" \
 	" OR attribute_type(#p, :B) OR attribute_type(#p, :Z)])"
 
+/*
+ * Owner and origin of an earlier seal, which was undone, go: an action that has both and is
+ * consumed was consumed by that seal (action_seal.c).
+ */
+#define CONSUMED \
+	"SET #c = [!X?:n][X?:C], #t = :t[r?, #r = :r][b?, #b = :b][!X? REMOVE #o, #g]"
+
 static const struct
 {
 	const char *condition;
@@ -139,7 +146,7 @@ static const struct
 	},
 	[EO_ACTION_CONSUME] = {
 		OPEN " AND attribute_not_exists(#h)" PAYLOAD,
-		"SET #c = [!X?:n][X?:C], #t = :t[r?, #r = :r][b?, #b = :b]"
+		CONSUMED
 	},
 
 	/*
@@ -148,7 +155,7 @@ static const struct
 	 */
 	[EO_ACTION_CONSUME_PAID] = {
 		OPEN " AND contains(#q, :q)" PAYLOAD,
-		"SET #c = [!X?:n][X?:C], #t = :t[r?, #r = :r][b?, #b = :b]"
+		CONSUMED
 	},
 
 	/*

@@ -26,6 +26,7 @@ const EoAttributeName eo_action_names[EO_N_AA + 1] = {
 	[EO_AA_CANCELED] = {'x', "canceledAt"},[EO_AA_CANCELED_TOKEN] = {'y', "canceledToken"},
 	[EO_AA_CANCELED_REASON] = {'w', "canceledReason"},[EO_AA_CLOSED] = {'z', "closedAt"},
 	[EO_AA_STATUS] = {'u', "status"},[EO_AA_SEALED] = {'v', "sealedAt"},
+	[EO_AA_OWNER] = {'o', "owner"},[EO_AA_ORIGIN] = {'g', "origin"},
 	[EO_AA_TTL] = {'l', "ttl"}
 };
 
@@ -115,10 +116,9 @@ read_instant_option(EoActionNames *names, int i, char *value, const char **reaso
 static bool
 is_taken(const EoActionNames *names, const char *name, int but_for)
 {
-	for (int a = 0; a < EO_N_AA; a++)
+	for (int a = 0; a < EO_AA_STATUS; a++)
 	{
-		if (a != but_for && a != EO_AA_TTL && a != EO_AA_KEY && a != EO_AA_STATUS &&
-			a != EO_AA_SEALED && strcmp(names->attributes[a].name, name) == 0)
+		if (a != but_for && strcmp(names->attributes[a].name, name) == 0)
 			return true;
 	}
 	return false;

@@ -42,8 +42,10 @@ typedef enum EoActionAttribute
 	EO_AA_CANCELED_TOKEN,
 	EO_AA_CANCELED_REASON,
 	EO_AA_CLOSED,
-	EO_AA_STATUS,
+	EO_AA_STATUS,				/* from here on none of other tables */
 	EO_AA_SEALED,
+	EO_AA_OWNER,
+	EO_AA_ORIGIN,
 	EO_AA_TTL,
 	EO_AA_KEY,
 	EO_N_AA

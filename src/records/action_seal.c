@@ -10,7 +10,8 @@
  * sealed record, so that the recovery scan finds it, too.
  *
  * The item keeps owner and origin of the last seal when that is finished or undone: a
- * late copy of the seal finds its own token, and is refused.
+ * late copy of the seal finds its own token, and is refused.  Whoever consumes the action
+ * outside of a transaction removes them: a late copy finds it consumed.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +26,7 @@
 
 static const EoAttributeName attributes[] = {
 	{'k', "pk"}, {'s', "status"}, {'o', "owner"}, {'b', "bind"}, {'g', "origin"},
-	{'S', "sealedAt"}, {'T', "sealedTtl"},
+	{'S', "sealedAt"}, {'T', "sealedTtl"}, {'L', "sealedLeft"},
 	{'a', "activeAtMs"}, {'e', "expiresAtMs"}, {'p', "payload"}, {'h', "pinHash"},
 	{'q', "pinTokens"}, {'c', "consumedAt"}, {'t', "consumedToken"}, {'r', "consumedReason"},
 	{'B', "consumedBy"}, {'x', "canceledAt"}, {'z', "closedAt"}, {'l', "ttl"}, {'\0', NULL}
@@ -52,8 +53,9 @@ static const struct
 	 * finds its own token.
 	 *
 	 * The ttl is far away, so that a sealed action is never swept; without
-	 * one EO_BURY could not be spelled.  Who consumes it is written now, so
-	 * that nothing can be refused after the commit.
+	 * one EO_BURY could not be spelled.  How far away it was is noted for the
+	 * finish.  Who consumes it is written now, so that nothing can be refused
+	 * after the commit.
 	 */
 	[EO_SEAL_NEW] = {
 		"attribute_exists(#k) AND attribute_not_exists(#s) AND attribute_not_exists(#c)"
@@ -61,21 +63,28 @@ static const struct
 		" AND (attribute_not_exists(#o) OR #o <> :o)"
 		"[q? AND contains(#q, :q)][!q? AND attribute_not_exists(#h)]"
 		" AND (attribute_not_exists(#p) OR attribute_type(#p, :S))",
-		"SET #s = :M, #o = :o, #b = :b, #g = :g, #S = :i, #T = if_not_exists(#l, :0), #l = :l, #t = :t"
+		"SET #s = :M, #o = :o, #b = :b, #g = :g, #S = :i, #T = if_not_exists(#l, :0),"
+		" #L = if_not_exists(#l, :l) - :n, #l = :l, #t = :t"
 		"[r?, #r = :r][B?, #B = :B]"
 	},
-	/* It was consumed at the instant of the seal. */
+
+	/*
+	 * It was consumed at the instant of the seal.  The finish may come long
+	 * after that, so the ttl is as far away again as it was: an action that
+	 * was deleted at once could not show a lost answer to its finish.  Other
+	 * seals have not noted that.
+	 */
 	[EO_FINISH] = {
 		OWN_SEAL "[g? AND #g >= :g AND #g <= :H]",
-		"SET #c = #S, #l = #T REMOVE #s, #b, #S, #T"
+		"SET #c = #S, #l = if_not_exists(#L, :a) + :n REMOVE #s, #b, #S, #T, #L"
 	},
 	[EO_FINISH_OTHER] = {
 		OWN_SEAL " AND #g = :H",
-		"SET #c = #S, #g = :g, #l = #T REMOVE #s, #b, #S, #T"
+		"SET #c = #S, #g = :g, #l = if_not_exists(#L, :a) + :n REMOVE #s, #b, #S, #T, #L"
 	},
 	[EO_ABORT] = {
 		OWN_SEAL "[g? AND #g = :g]",
-		"SET #o = :o, #l = #T REMOVE #s, #b, #S, #T, #t, #r, #B"
+		"SET #o = :o, #l = #T REMOVE #s, #b, #S, #T, #L, #t, #r, #B"
 	},
 
 	/*
@@ -86,7 +95,7 @@ static const struct
 	[EO_BURY] = {
 		"(" OWN_SEAL "[g? AND #g = :g])"
 		" OR (attribute_exists(#l) AND attribute_not_exists(#s) AND attribute_not_exists(#c))",
-		"SET #o = :o, #l = if_not_exists(#T, #l) REMOVE #s, #b, #S, #T, #t, #r, #B"
+		"SET #o = :o, #l = if_not_exists(#T, #l) REMOVE #s, #b, #S, #T, #L, #t, #r, #B"
 	}
 };
 
@@ -94,7 +103,8 @@ typedef enum From
 {
 	FROM_WRITE,
 	FROM_ACTION,
-	FROM_WORDS
+	FROM_WORDS,
+	FROM_DERIVED
 } From;
 
 typedef struct Words
@@ -103,6 +113,12 @@ typedef struct Words
 	const char *string;
 	int64_t		far_s;
 } Words;
+
+/* What is not in the write as such. */
+typedef struct Derived
+{
+	int64_t		now_s;
+} Derived;
 
 static const Words words = {"COMMITTING", "S", EO_FAR_S};
 
@@ -115,6 +131,8 @@ static const EoValue values[EO_VALUE_LETTERS] = {
 	['g'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, origin), 0},
 	['H'] = {EO_VALUE_STRING, FROM_WRITE, offsetof(EoWrite, origin_last), 0},
 	['i'] = {EO_VALUE_NUMBER, FROM_WRITE, offsetof(EoWrite, now_ms), 0},
+	['a'] = {EO_VALUE_NUMBER, FROM_WRITE, offsetof(EoWrite, retention_s), 0},
+	['n'] = {EO_VALUE_NUMBER, FROM_DERIVED, offsetof(Derived, now_s), 0},
 	['t'] = {EO_VALUE_STRING, FROM_ACTION, offsetof(EoActionSeal, token), 0},
 	['q'] = {EO_VALUE_STRING, FROM_ACTION, offsetof(EoActionSeal, attempt), 0},
 	['r'] = {EO_VALUE_STRING, FROM_ACTION, offsetof(EoActionSeal, reason), 0},
@@ -133,7 +151,9 @@ eo_action_seal_put(EoBuf *body, const char *table, const char *pk, EoVerb verb, 
 		action->consumer != NULL,	/* B */
 		w->origin != NULL && w->origin[0] != '\0'	/* g */
 	};
-	const void *structs[] = {[FROM_WRITE] = w,[FROM_ACTION] = action,[FROM_WORDS] = &words};
+	const Derived derived = {.now_s = (w->now_ms + 999) / 1000};
+	const void *structs[] = {[FROM_WRITE] = w,[FROM_ACTION] = action,[FROM_WORDS] = &words,
+	[FROM_DERIVED] = &derived};
 	unsigned int options_set = eo_expression_options(set, sizeof(set) / sizeof(set[0]));
 	EoExpression *e = &made[verb][options_set];
 	EoStatus	status = EO_OK;

@@ -94,7 +94,7 @@ export class Actions {
     const { applied, record } = await this.#write(id,
       `${OPEN} AND ${READABLE} AND ${attempt ? 'contains(#pinTokens, :attempt)' : 'attribute_not_exists(#pinHash)'}`,
       `SET #consumedAt = :now, #consumedToken = :token${reason === undefined ? '' : ', #consumedReason = :reason'}`
-      + (consumer === undefined ? '' : ', #consumedBy = :consumer'),
+      + `${consumer === undefined ? '' : ', #consumedBy = :consumer'} REMOVE #owner, #origin`,
       { now, token, attempt, reason, consumer: JSON.stringify(consumer), S: 'S' });
     const own = record?.consumedToken === token && record.consumedAt === now;
     return applied || own ? consumed(record, false) : this.#refused(id, record, now, token);

@@ -54,8 +54,10 @@ is(state_of('used'), 'consumed', 'this database knows at once that it was consum
 is(outcome("action_consume('used')"), 'already_used 409', '... and says so');
 settled($node);
 my $item = item($table, 'ACTION#used');
-is("$item->{consumedReason} $item->{consumedBy} " . ($item->{ttl} == $ttl ? 'kept' : 'lost'), 'order 1 {"a": 1} kept', 'the item says by what, and is kept as long');
-ok(!exists $item->{status} && !exists $item->{sealedAt}, '... and nothing is left of the seal');
+is("$item->{consumedReason} $item->{consumedBy}", 'order 1 {"a": 1}', 'the item says by what');
+# Its ttl comes as much later as the finish came after the seal.
+ok($item->{ttl} >= $ttl && $item->{ttl} < $ttl + 3600, '... and is kept as long');
+is(join(' ', grep { exists $item->{$_} } qw(status sealedAt sealedTtl sealedLeft bind)), '', '... and nothing is left of the seal');
 
 make('back');
 like(order('back', 'ROLLBACK'), qr/^coupon consumed 10$/m, 'a transaction that is rolled back');
@@ -82,6 +84,37 @@ like(order('token', 'COMMIT', args => ", token => '$token'", then => "$again);\n
 is($sql->("SELECT outcome || ' ' || replayed FROM action_consume('token', at => 'commit', token => '$token')"), 'consumed true',
 	'... and after it');
 
+# The answer to the COMMIT is lost, and the client repeats its transaction.
+make('repeated');
+my $repeated = "BEGIN;\nINSERT INTO orders SELECT 'work', 'repeated' FROM action_consume('repeated', at => 'commit', token => '$token') "
+  . "WHERE outcome = 'consumed' AND NOT replayed;\nCOMMIT;\n";
+run_script($node, $repeated) foreach 1 .. 2;
+settled($node);
+run_script($node, $repeated);
+is(orders('repeated'), '1', 'a transaction that is repeated with its token, and asks for replayed, does its work once');
+
+# A snapshot that does not show the work gets no answer that says it was done.
+make($_) foreach 'unseen', 'unseen, not finished', 'at once';
+foreach my $id ('unseen', 'unseen, not finished', 'at once')
+{
+	my $run = start_script($node, "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM orders;\n"
+		  . say_in_script("snapshot of $id") . halt_until("work of $id")
+		  . "SELECT 'seen ' || outcome || ' ' || replayed FROM action_consume('$id', at => 'commit', token => '$token');\nROLLBACK;\n");
+	await_word("snapshot of $id");
+	fault(key => "ACTION#$id", to => 'finished', do => 'drop', times => 0) if $id =~ /not finished/;
+	$id eq 'at once' ? $sql->("SELECT action_consume('$id', token => '$token')") : order($id, 'COMMIT', args => ", token => '$token'");
+	settled($node) unless $id =~ /not finished/;
+	go_on("work of $id");
+	my $said = finish_script($run);
+	$id eq 'at once'
+	  ? like($said, qr/^seen consumed true$/m, "$id: what was consumed outside of a transaction is told to everybody")
+	  : like($said, qr/ERROR:  40001: could not serialize access: action "$id"/, "$id: a repetition that cannot see the work is refused");
+	is($sql->("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT outcome || ' ' || replayed FROM action_consume('$id', at => 'commit', token => '$token')"),
+		'consumed true', '... and a later snapshot gets the answer');
+	reset_proxy();
+	settled($node);
+}
+
 # ----- a PIN -----------------------------------------------------------------------------
 
 make('pin', ", pin => '4711'");
@@ -92,6 +125,31 @@ is(order('pin', 'COMMIT'), "coupon invalid_pin \n", 'without a PIN none is paid 
 is(order('pin', 'COMMIT', args => ", pin => '4711'"), "coupon consumed 10\n", 'the last attempt, if it was right');
 settled($node);
 is(used('pin'), 'used', '... consumes the action');
+
+# The last attempt is right, and its consume meets the seal of a transaction that fails.
+make('last', ", pin => '4711'");
+$sql->("SELECT action_consume('last', '1')");
+$sql->('CREATE TABLE skew (n text)');
+my $skewed = "BEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT count(*) FROM skew;\nINSERT INTO skew VALUES ('%s');\n";
+my $failing = start_script($node, sprintf($skewed, 'one') . "SELECT action_consume('last', '4711', at => 'commit');\n"
+	  . say_in_script('paid') . halt_until('pay all') . "COMMIT;\n");
+await_word('paid');
+fault(key => 'ACTION#last', to => 'consumed', do => 'hold');
+my $last = start_script($node, "SELECT 'last ' || outcome FROM action_consume('last', '4711', token => '$token');\n");
+await_request(key => 'ACTION#last', to => 'consumed');
+is(item($table, 'ACTION#last')->{pinAttempts}, 0, 'the last attempt is paid for');
+run_script($node, sprintf($skewed, 'two') . "COMMIT;\n");
+# The worker takes the seal back once that session has done so.
+fault(key => 'ACTION#last', op => 'UpdateItem', do => 'after', nth => 2, after => { key => 'ACTION#last', op => 'UpdateItem' });
+go_on('pay all');
+like(finish_script($failing), qr/40001/, '... a transaction has sealed the action, and fails');
+is(item($table, 'ACTION#last')->{status}, 'COMMITTING', '... and its seal is there');
+release_held();
+is(finish_script($last), "last consumed\n", '... and the one that has paid consumes the action');
+$item = item($table, 'ACTION#last');
+is(scalar @{ $item->{pinTokens} }, 3, '... by that attempt');
+ok(!exists $item->{closedAt}, '... and it was not closed');
+reset_proxy();
 
 # ----- what else can be known at the call --------------------------------------------------
 
@@ -291,6 +349,39 @@ like(order('again', 'COMMIT'), qr/^coupon consumed 10$/m, 'then the action can b
 settled($node);
 is(used('again') . ' ' . orders('again'), 'used 2', '... and is');
 $sql->('DROP SERVER around CASCADE');
+
+# ----- the ttl, and a seal that was undone ---------------------------------------------
+
+# The finish comes when the action was to be deleted.
+make('late finish');
+fault(key => 'ACTION#late finish', to => 'finished', do => 'hold');
+order('late finish', 'COMMIT');
+await_request(key => 'ACTION#late finish', to => 'finished');
+# As if it had been sealed two years ago, when it had 1000 seconds to go.
+my $ago = int(time()) - 2 * 365 * 86400;
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'ACTION#late finish' } },
+	UpdateExpression => 'SET sealedTtl = :l, sealedLeft = :n', ExpressionAttributeValues => { ':l' => { N => $ago + 1000 }, ':n' => { N => '1000' } } });
+release_held();
+settled($node);
+is(used('late finish'), 'used', 'an action is finished when its ttl is long past');
+my $left = item($table, 'ACTION#late finish')->{ttl} - time();
+ok($left > 0 && $left < 1100, '... and is kept for as long as it would have been');
+reset_proxy();
+
+# Somebody else undoes the seal of a transaction that has committed, and the action is consumed again.
+make('twice');
+fault(key => 'ACTION#twice', to => 'finished', do => 'drop', times => 0);
+order('twice', 'COMMIT');
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'ACTION#twice' } },
+	UpdateExpression => 'SET #l = sealedTtl REMOVE #s, #b, sealedAt, sealedTtl, sealedLeft, consumedToken',
+	ExpressionAttributeNames => { '#s' => 'status', '#b' => 'bind', '#l' => 'ttl' } });
+is(outcome("action_consume('twice')", 'elsewhere'), 'consumed 200', 'a seal was undone, although its transaction had committed');
+ok(!exists item($table, 'ACTION#twice')->{owner}, '... and nothing of it is left');
+reset_proxy();
+wait_until('... and the worker finds that it cannot finish the action',
+	sub { $sql->("SELECT count(*) FROM exactonce_pending WHERE key = 'ACTION#twice' AND trouble = 'refused'") eq '1' });
+is($sql->("SELECT finding || ' ' || key FROM idem_audit() WHERE finding = 'settled twice'"), 'settled twice ACTION#twice', '... which the audit reports');
+is($sql->("SELECT idem_give_up(pending) FROM idem_audit() WHERE finding = 'settled twice'"), 't', '... and an operator ends');
 
 # Everything is killed at a point of the commit.
 sub kill_at

@@ -128,6 +128,14 @@ fault(key => 'shop/has a row', %denied);
 my $rowed = item($table, "${key}has a row");
 put($table, "${key}has a row", %record, owner => str($rowed->{owner}), origin => str($rowed->{origin}));
 
+# So is an action, whose finish was applied a long time ago, and never answered.
+fault(to => 'finished', key => 'shop/consumed by a row', do => 'lose', times => 0);
+$sql->("SELECT action_create(id => 'consumed by a row'); SELECT action_consume('consumed by a row', at => 'commit')");
+await_request(to => 'finished', key => 'shop/consumed by a row');
+wait_until('an action is finished', sub { exists item($table, "${id}consumed by a row")->{consumedAt} });
+fault(key => 'shop/consumed by a row', %denied);
+change($table, "${id}consumed by a row", ttl => num($old));
+
 # ----- bad input, and older_than ---------------------------------------------------
 
 like(run_script($node, "SELECT idem_sweep(0);"), qr/22023.*from 1 to/s, 'a bad rate is refused');
@@ -144,13 +152,15 @@ is(exists_in($table, $_), 0, "deleted: $_") foreach sort keys %deleted;
 is(exists_in($table, $_), 1, "kept: $_") foreach sort keys %kept;
 is($swept, scalar(keys %deleted), 'as many as are past their time are counted');
 is(exists_in($table, "${key}has a row"), 1, 'kept: a record whose row is still there');
+is(exists_in($table, "${id}consumed by a row"), 1, 'kept: an action whose row is still there');
 is(scalar(grep { !exists $deleted{ $_->{key} } } requests(op => 'DeleteItem'), requests(op => 'DeleteItem', key => 'ORIGIN#')), 0,
 	'no delete was sent for another item');
 is(scalar(grep { $_->{received} > 100_000 } requests(op => 'Scan')), 0, 'and no result was read');
 reset_proxy();
 settled($node);
-is($sql->('SELECT idem_sweep(100000)'), '1', 'once the row is gone the record goes, too');
+is($sql->('SELECT idem_sweep(100000)'), '2', 'once the rows are gone the record and the action go, too');
 is(exists_in($table, "${key}has a row"), 0, '... which was the one');
+is(exists_in($table, "${id}consumed by a row"), 0, '... and the other');
 is($sql->('SELECT idem_sweep(100000)'), '0', 'then nothing is left to be deleted');
 
 # ----- changed between the scan and the delete ------------------------------------------
