@@ -460,13 +460,6 @@ read_again(Audit *a, const char *pk)
 	return answer;
 }
 
-/* As the views show it; a row of the outbox may be about an action. */
-static const char *
-key_of(const Audit *a, const char *pk)
-{
-	return eo_record_key_text(a->store->layout, a->target.prefix, pk);
-}
-
 static void
 put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r, const EoOrigin *origin,
 	const pg_uuid_t *pending)

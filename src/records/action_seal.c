@@ -114,7 +114,7 @@ typedef struct Words
 	int64_t		far_s;
 } Words;
 
-/* What is not in the write as such. */
+/* Values that the write does not have as such. */
 typedef struct Derived
 {
 	int64_t		now_s;
