@@ -139,7 +139,7 @@ eo_action_commit_fate(EoStore *store, const char *id, const char *pk, const EoAc
 	return fate;
 }
 
-/* Whoever consumes an action outside of a transaction leaves no origin. */
+/* An action that was consumed outside of a transaction has no origin. */
 void
 eo_action_commit_check_visible(const EoStore *store, const char *id, const EoActionItem *action)
 {

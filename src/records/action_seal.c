@@ -110,7 +110,7 @@ typedef struct Words
 	int64_t		far_s;
 } Words;
 
-/* What is not in the write as such. */
+/* A value that is computed from the write. */
 typedef struct Derived
 {
 	int64_t		now_s;
