@@ -374,7 +374,7 @@ RETURNS pg_catalog.int4
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000
 AS 'MODULE_PATHNAME', 'eo_idem_drain';
 COMMENT ON FUNCTION @extschema@.idem_drain(pg_catalog.interval) IS
-'for operators, before a switchover, pg_upgrade or DROP DATABASE: bars new claims of this database and waits until its claims and completions are settled and its life is closed. 0: nothing is left, and new claims are refused (55000) until the server is restarted or idem_drain(NULL) allows them again. Another number: so much is left after the timeout, and new claims are allowed again, unless another session drains the database. Errors: 22023, 55000, 55006 (this transaction has claims, or mirrored rows)';
+'for operators, before a switchover, pg_upgrade or DROP DATABASE: bars new claims of this database and waits until its claims and completions are settled and its life is closed. 0: nothing is left, and new claims are refused (55000) until the server is restarted or idem_drain(NULL) allows them again. Another number: so much is left after the timeout, and new claims are allowed again, unless another session drains the database. Errors: 22023, 54000 (too many other databases are in use), 55000, 55006 (this transaction has claims, or mirrored rows)';
 
 CREATE FUNCTION @extschema@.idem_audit(
 	server pg_catalog.text DEFAULT NULL,

@@ -42,6 +42,9 @@
 /* A worker that has been idle for this long may have to make room for another. */
 #define MIN_IDLE_US INT64CONST(200000)
 
+/* A worker stays for so long before a role that does not own its database may send it away. */
+#define MIN_STAY_US INT64CONST(5000000)
+
 /* The most commands that suspend databases at the same time. */
 #define MAX_SUSPENSIONS 64
 
@@ -379,12 +382,27 @@ eo_database_is_prepared_known(Oid dboid)
 	return db != NULL && db->prepared_known;
 }
 
-void
-eo_database_suspend(Oid dboid)
+/*
+ * A template may be copied by every role with CREATEDB, by commands that fail at once and
+ * may be repeated for ever.  So a worker that has left for a command comes back, and has time for
+ * its work, before it leaves for one of a role that does not own the database.
+ */
+static bool
+may_suspend(Database *db)
+{
+	if (db->info.worker_pid == 0)
+		return !db->wanted && dlist_is_empty(&db->ended);
+	return eo_clock_monotonic_us() - db->started_us >= MIN_STAY_US;
+}
+
+bool
+eo_database_suspend(Oid dboid, bool owns)
 {
 	EoTableLock lock = eo_claim_table_lock(LW_EXCLUSIVE);
-	const Database *db = find(dboid);
+	Database   *db = find(dboid);
 
+	if (!owns && db != NULL && !may_suspend(db))
+		return false;
 	for (int i = 0; i < MAX_SUSPENSIONS; i++)
 	{
 		if (is_in_force(&databases->suspensions[i]))
@@ -393,8 +411,9 @@ eo_database_suspend(Oid dboid)
 		databases->suspensions[i].pid = MyProcPid;
 		if (db != NULL && db->latch != NULL)
 			SetLatch(db->latch);
-		return;
+		break;
 	}
+	return true;
 }
 
 void

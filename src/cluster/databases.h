@@ -88,9 +88,11 @@ extern bool eo_database_held(Oid dboid, EoDatabaseHold *hold);
 
 /*
  * Have the worker of a database leave, and let none start, until this process calls
- * eo_database_resume() or ends.  A process suspends one database at a time.
+ * eo_database_resume() or ends.  A process suspends one database at a time.  Whoever does
+ * not own the database may do so only once its worker has been there for five seconds: until
+ * then, and while one is to start, this does nothing and returns false.
  */
-extern void eo_database_suspend(Oid dboid);
+extern bool eo_database_suspend(Oid dboid, bool owns);
 extern void eo_database_resume(void);
 
 /* It was dropped: its entry goes, unless it has slots. */

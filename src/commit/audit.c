@@ -103,6 +103,7 @@ static void look_at(Audit *a, KnownLife *life);
 static void compare_rows(Audit *a);
 static void compare_row(Audit *a, const EoOutboxRow *row);
 static EoAnswer *read_again(Audit *a, const char *pk);
+static const char *key_of(const Audit *a, const char *pk);
 static void put(Audit *a, EoAuditFinding finding, const char *pk, const EoRecord *r,
 				const EoOrigin *origin, const pg_uuid_t *pending);
 static void put_count(Audit *a, EoAuditFinding finding, int64 records);
@@ -457,6 +458,13 @@ read_again(Audit *a, const char *pk)
 		eo_error_raise(&answer->error, "read", key_of(a, pk), a->store->server->name);
 	eo_scan_pay(&a->pages, 1);
 	return answer;
+}
+
+/* As the views show it; a row of the outbox may be about an action. */
+static const char *
+key_of(const Audit *a, const char *pk)
+{
+	return eo_record_key_text(a->store->layout, a->target.prefix, pk);
 }
 
 static void

@@ -112,6 +112,12 @@ eo_drain(int64 timeout_ms)
 		before_shmem_exit(stop_at_exit, (Datum) 0);
 	registered = true;
 	waits = eo_database_drain(MyDatabaseId);
+	if (!waits)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("no room to drain the database"),
+				 errdetail("Too many other databases of this cluster have claims, or workers."),
+				 errhint("Call idem_drain() again when one of them has no work any more.")));
 	PG_TRY();
 	{
 		left = wait_for_end(timeout_ms);

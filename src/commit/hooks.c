@@ -60,6 +60,7 @@
 #include "nodes/parsenodes.h"
 #include "server/options.h"
 #include "storage/ipc.h"
+#include "storage/procarray.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -90,14 +91,15 @@ pg_noreturn static void fail_statement(MemoryContext memory);
 static void executor_end(QueryDesc *query);
 static void check_wrapper_usage(Node * statement);
 static bool ends_session(Node * statement);
-static Oid	database_to_leave(Node * statement);
+static Oid	database_to_leave(Node * statement, ProcessUtilityContext context);
 static void suspend(Oid dboid);
 static void object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 						  void *arg);
 
 /*
  * The functions below return InvalidOid for a command that PostgreSQL is going to
- * refuse.  Otherwise any role could keep a database without its worker.
+ * refuse.  Otherwise any role could keep a database without its worker.  Some is seen only
+ * by PostgreSQL, such as a wrong option: see suspend().
  */
 
 void
@@ -244,7 +246,7 @@ utility(PlannedStmt *planned, const char *text, bool read_only_tree,
 		ProcessUtilityContext context, ParamListInfo params,
 		QueryEnvironment *environment, DestReceiver * dest, QueryCompletion *qc)
 {
-	volatile Oid dboid = database_to_leave(planned->utilityStmt);
+	volatile Oid dboid = database_to_leave(planned->utilityStmt, context);
 	const TransactionStmt *end = end_of_prepared(planned->utilityStmt);
 	bool		updates = eo_update_is(planned->utilityStmt);
 
@@ -400,8 +402,12 @@ database_to_copy(const CreatedbStmt * create)
  * ends workers that have the flag BGWORKER_INTERRUPTIBLE, so this is needed up to 18.
  */
 static Oid
-database_to_leave(Node * statement)
+database_to_leave(Node * statement, ProcessUtilityContext context)
 {
+	/* Of these commands only RENAME may be part of a transaction. */
+	if (!IsA(statement, RenameStmt) &&
+		(context != PROCESS_UTILITY_TOPLEVEL || IsTransactionBlock()))
+		return InvalidOid;
 	switch (nodeTag(statement))
 	{
 		case T_DropdbStmt:
@@ -426,18 +432,29 @@ resume_at_exit(int code, Datum arg)
 	eo_database_resume();
 }
 
-/* Suspend a database, and wait until its worker has left. */
+/*
+ * Suspend a database, and wait until its worker has left.  If the role does not own it, this
+ * first waits until nobody is connected, because PostgreSQL would wait, too, and until the
+ * worker may be sent away; if that takes too long the worker stays.
+ */
 static void
 suspend(Oid dboid)
 {
 	static bool registered = false;
+	bool		owns = eo_compat_database_ownercheck(dboid, GetUserId());
 	int64		give_up_us = eo_clock_monotonic_us() + LEAVE_US;
 	EoDatabaseInfo db;
 
 	if (!registered)
 		before_shmem_exit(resume_at_exit, (Datum) 0);
 	registered = true;
-	eo_database_suspend(dboid);
+	while ((!owns && CountDBConnections(dboid) > 0) || !eo_database_suspend(dboid, owns))
+	{
+		if (eo_clock_monotonic_us() >= give_up_us)
+			return;
+		eo_http_wait(eo_clock_monotonic_us() + 5000, EO_WAIT_RAISE);
+	}
+	give_up_us = eo_clock_monotonic_us() + LEAVE_US;
 	while (eo_database_info(dboid, &db) && db.worker_pid != 0 &&
 		   eo_clock_monotonic_us() < give_up_us)
 		eo_http_wait(eo_clock_monotonic_us() + 5000, EO_WAIT_RAISE);

@@ -628,18 +628,9 @@ take_refused_action(Sealing *s, EoTxClaim *claim, EoAnswer *answer)
 								   eo_settle_fate(claim->store, r,
 												  NULL) == EO_FATE_COMMITTED));
 	if (answer->exists && r->state == EO_STATE_COMMITTING && !consumed)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_IN_PROGRESS),
-				 errmsg("action \"%s\" on server \"%s\" is being consumed by another transaction",
-						eo_text_key_shown(claim->key), server),
-				 errhint("%s", RETRY_LATER)));
+		eo_error_raise_action_in_progress(claim->key, server, NULL, RETRY_LATER);
 	if (consumed)
-		ereport(ERROR,
-				(errcode(ERRCODE_EO_DUPLICATE),
-				 errmsg("action \"%s\" on server \"%s\" was consumed by another call",
-						eo_text_key_shown(claim->key), server),
-				 errdetail("The transaction was rolled back."),
-				 errhint("action_get() shows by whom, if that was said.")));
+		eo_error_raise_action_consumed(claim->key, server, "The transaction was rolled back.", NULL);
 	ereport(ERROR,
 			(errcode(ERRCODE_EO_CLAIM_LOST),
 			 errmsg("action \"%s\" on server \"%s\" cannot be consumed any more",

@@ -274,14 +274,8 @@ judge_origin(EoStore *store, const EoOrigin *origin, const char *token, int64 *r
 	return eo_settle_judge(origin, token, &verdict, retention_s);
 }
 
-/*
- * Nobody gives back what a prepared transaction has sealed unless the life of this database
- * holds its lease.  An heir has the same transaction, and may commit it; and whoever has not
- * heard of the heir yet takes the sealing life for its own.  Returns false if the life that
- * has sealed is not ours, or not over, after all.
- */
-static bool
-may_give_back(EoStore *store, const char *key, const uint8 *life)
+bool
+eo_settle_may_decide(EoStore *store, const char *key, const uint8 *life)
 {
 	EoTarget	target;
 	EoLifeVerdict verdict;
@@ -349,7 +343,7 @@ eo_settle_on_the_spot(EoStore *store, const char *key, const EoSlotView *view)
 			if (!eo_slot_knows_seal(&view->info) ||
 				judge_origin(store, &view->info.origin, view->info.token,
 							 NULL) != EO_FATE_ABORTED ||
-				!may_give_back(store, key, view->info.origin.life))
+				!eo_settle_may_decide(store, key, view->info.origin.life))
 				return;
 			break;
 		default:
@@ -558,7 +552,7 @@ eo_settle_aborted(EoStore *store, const char *key, const char *pk, const EoRecor
 {
 	EoAnswer   *answer;
 
-	if (record->has_origin && !may_give_back(store, key, record->origin.life))
+	if (record->has_origin && !eo_settle_may_decide(store, key, record->origin.life))
 		return false;
 	need_clock(store, key);
 	answer = eo_answer_run_one(eo_settle_prepare_aborted(store, pk, record));

@@ -138,6 +138,15 @@ extern bool eo_settle_aborted(EoStore *store, const char *key, const char *pk,
 							  const EoRecord *record);
 
 /*
+ * Nobody writes what a prepared transaction has become whose claims this life has sealed, unless
+ * the life of this database holds its lease.  An heir has the same transaction, and may end it the
+ * other way; and whoever has not heard of the heir yet takes the sealing life for its own.
+ * Returns false if the life is not ours, or not over, after all.  Raises if DynamoDB does not
+ * answer about the lease.
+ */
+extern bool eo_settle_may_decide(EoStore *store, const char *key, const uint8 *life);
+
+/*
  * Is the transaction that completed the record one of this database, and not visible to the
  * snapshot of the current transaction?
  */

@@ -17,6 +17,7 @@
 #include "keys/give_up.h"
 #include "ledger/known_targets.h"
 #include "ledger/outbox.h"
+#include "records/action_item.h"
 #include "records/layout.h"
 #include "records/record.h"
 #include "server/answer.h"
@@ -203,6 +204,9 @@ check_hopeless(const EoOutboxRow *row, EoFound finding, const char *key, const c
 static void
 tell_given_up(const EoOutboxRow *row, EoFound finding, const char *key, const char *why)
 {
+	const char *end = eo_action_item_is_pk(row->pk) ? "action_resolve(id, 'completed')" :
+	"idem_resolve(key, 'completed')";
+
 	if (finding == EO_FOUND_FINISHED)
 		ereport(NOTICE,
 				(errmsg("key \"%s\" in table \"%s\" is COMPLETED: its completion was removed from exactonce_pending, and nothing is given up",
@@ -215,11 +219,11 @@ tell_given_up(const EoOutboxRow *row, EoFound finding, const char *key, const ch
 				 errdetail("%d writes are not made, unless a request for them is still under way; the server's log names their items.",
 						   row->writes.n) : 0,
 				 finding == EO_FOUND_SEALED ?
-				 errhint("Its record stays COMMITTING, and others wait for it: end that with idem_resolve(key, 'completed').") :
+				 errhint("Its record stays COMMITTING, and others wait for it: end that with %s.", end) :
 				 finding == EO_FOUND_OTHER ?
 				 errhint("Its record is left as it is.") :
-				 errhint("Its record could not be read (%s). If it can be read again and is COMMITTING, others wait for it: end that with idem_resolve(key, 'completed').",
-						 why)));
+				 errhint("Its record could not be read (%s). If it can be read again and is COMMITTING, others wait for it: end that with %s.",
+						 why, end)));
 }
 
 bool

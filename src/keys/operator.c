@@ -586,6 +586,21 @@ remove_resolved(const EoKey *k, const EoRecord *r, const EoOutboxRow *row)
 						(long long) r->writes, eo_text_key_shown(k->key), k->store->server->name)));
 }
 
+/*
+ * How the transaction ended, as far as this database may say so.  What is decided here may be
+ * decided the other way by an heir of our life (eo_settle_may_decide()); then the heir says it.
+ */
+static EoFate
+find_fate(const EoKey *k, const EoRecord *r, int64 *retention_s)
+{
+	EoFate		fate = eo_settle_fate(k->store, r, retention_s);
+
+	if (fate == EO_FATE_ELSEWHERE || fate == EO_FATE_RUNNING || fate == EO_FATE_OTHER_RUNNING ||
+		eo_settle_may_decide(k->store, k->key, r->origin.life))
+		return fate;
+	return EO_FATE_ELSEWHERE;
+}
+
 bool
 eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 {
@@ -611,7 +626,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 		eo_answer_free(answer);
 		return resolved;
 	}
-	fate = eo_settle_fate(store, r, &retention_s);
+	fate = find_fate(k, r, &retention_s);
 
 	/*
 	 * The claim may have been completed by another address, or under a life
@@ -623,6 +638,7 @@ eo_operator_resolve(EoKey *k, bool completed, const char *origin)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("key \"%s\" on server \"%s\" was completed by a transaction that has committed",
 						eo_text_key_shown(key), store->server->name),
+				 eo_action_item_is_pk(k->pk) ? errhint("The worker is about to say so in DynamoDB.") :
 				 errhint("The worker is about to say so in DynamoDB; idem_forget() redrives the key after that.")));
 	switch (fate)
 	{

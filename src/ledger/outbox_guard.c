@@ -44,6 +44,7 @@
 #include "ledger/outbox_guard.h"
 #include "ledger/outbox_scan.h"
 #include "miscadmin.h"
+#include "records/action_item.h"
 #include "server/text.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -60,8 +61,12 @@
 
 pg_noreturn static void raise_refused(const EoOutboxRow *row, const char *key, const char *server,
 									  bool once, const EoGuard *guard, bool elsewhere);
-pg_noreturn static void raise_completed(const char *key, const char *server, bool once,
-										const EoGuard *guard, const char *detail, const char *hint);
+pg_noreturn static void raise_completed(const EoOutboxRow *row, const char *key,
+										const char *server, bool once, const EoGuard *guard,
+										const char *detail, const char *hint);
+pg_noreturn static void raise_in_progress(const EoOutboxRow *row, const char *key,
+										  const char *server, const char *detail,
+										  const char *hint);
 pg_noreturn static void raise_unfinished(const EoOutboxRow *other, const char *key,
 										 const char *server, bool once, const EoGuard *guard);
 
@@ -154,14 +159,17 @@ find_other(const EoOutboxRow *row, EoOutboxRow *other, TransactionId *goes_on)
 static const char *
 hint_of(const EoOutboxRow *other)
 {
-	return other->given_up ?
-		"An operator has given its confirmation up; idem_forget() makes the key claimable as if it were new." : NULL;
+	return !other->given_up ? NULL : eo_action_item_is_pk(other->pk) ?
+		"An operator has given its confirmation up; action_resolve(id, 'completed') makes an action that was made anew consumable." :
+		"An operator has given its confirmation up; idem_forget() makes the key claimable as if it were new.";
 }
 
 static void
-raise_completed(const char *key, const char *server, bool once, const EoGuard *guard,
-				const char *detail, const char *hint)
+raise_completed(const EoOutboxRow *row, const char *key, const char *server, bool once,
+				const EoGuard *guard, const char *detail, const char *hint)
 {
+	if (eo_action_item_is_pk(row->pk))
+		eo_error_raise_action_consumed(key, server, detail, hint);
 	if (once)
 		eo_error_raise_duplicate(guard, key, server, detail, hint);
 	ereport(ERROR,
@@ -169,6 +177,15 @@ raise_completed(const char *key, const char *server, bool once, const EoGuard *g
 			 errmsg("key \"%s\" on server \"%s\" is already completed", eo_text_key_shown(key), server),
 			 errdetail("%s", detail),
 			 errhint("%s", hint != NULL ? hint : "idem_get() shows its result.")));
+}
+
+static void
+raise_in_progress(const EoOutboxRow *row, const char *key, const char *server,
+				  const char *detail, const char *hint)
+{
+	if (eo_action_item_is_pk(row->pk))
+		eo_error_raise_action_in_progress(key, server, detail, hint);
+	eo_error_raise_in_progress(key, server, detail, hint);
 }
 
 /*
@@ -185,10 +202,10 @@ raise_refused(const EoOutboxRow *row, const char *key, const char *server, bool 
 		(void) eo_outbox_read(row->digest, &other);
 	if (once && !other.given_up && OidIsValid(other.target.serverid) &&
 		other.target.serverid != row->target.serverid)
-		eo_error_raise_in_progress(key, server,
-								   "A transaction of this database that completed it by another server has committed, and that is not confirmed yet.",
-								   WAIT_FOR_IT);
-	raise_completed(key, server, once, guard, elsewhere && !once ?
+		raise_in_progress(row, key, server,
+						  "A transaction of this database that completed it by another server has committed, and that is not confirmed yet.",
+						  WAIT_FOR_IT);
+	raise_completed(row, key, server, once, guard, elsewhere && !once ?
 					"This transaction, or one that has committed, has completed its claim by another address of the table." :
 					"A transaction of this database that completed it has committed.",
 					hint_of(&other));
@@ -208,8 +225,8 @@ raise_unfinished(const EoOutboxRow *other, const char *key, const char *server, 
 					  other->given_up ? "an operator has given its confirmation up" : "that is not confirmed yet",
 					  DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&id))));
 	if (once && !other->given_up)
-		eo_error_raise_in_progress(key, server, detail, WAIT_FOR_IT);
-	raise_completed(key, server, once, guard, detail,
+		raise_in_progress(other, key, server, detail, WAIT_FOR_IT);
+	raise_completed(other, key, server, once, guard, detail,
 					other->given_up ? hint_of(other) : WAIT_FOR_IT);
 }
 
@@ -249,9 +266,9 @@ check_others(const EoOutboxRow *row, const char *key, const char *server, bool o
 		if (until_us == 0)
 			until_us = now_us + FINISH_WAIT_US;
 		if (open && now_us >= until_us)
-			eo_error_raise_in_progress(key, server,
-									   "A transaction of this database that completes it by another address of the table goes on.",
-									   "Retry the transaction when that one has ended.");
+			raise_in_progress(row, key, server,
+							  "A transaction of this database that completes it by another address of the table goes on.",
+							  "Retry the transaction when that one has ended.");
 		if (!open && (other.given_up || other.trouble == EO_TROUBLE_REFUSED ||
 					  now_us >= until_us))
 			raise_unfinished(&other, key, server, once, guard);

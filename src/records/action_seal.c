@@ -78,6 +78,10 @@ static const struct
 		OWN_SEAL "[g? AND #g >= :g AND #g <= :H]",
 		"SET #c = #S, #l = if_not_exists(#L, :a) + :n REMOVE #s, #b, #S, #T, #L"
 	},
+	[EO_FINISH_OTHER] = {
+		OWN_SEAL " AND #g = :H",
+		"SET #c = #S, #g = :g, #l = if_not_exists(#L, :a) + :n REMOVE #s, #b, #S, #T, #L"
+	},
 	[EO_ABORT] = {
 		OWN_SEAL "[g? AND #g = :g]",
 		"SET #o = :o, #l = #T REMOVE #s, #b, #S, #T, #L, #t, #r, #B"

@@ -26,8 +26,8 @@ typedef struct EoActionSeal
 } EoActionSeal;
 
 /*
- * Append the body of an UpdateItem: of EO_SEAL_NEW, EO_FINISH, EO_ABORT or EO_BURY.  Any
- * other verb makes the body fail, see buf.h.
+ * Append the body of an UpdateItem: of EO_SEAL_NEW, EO_FINISH, EO_FINISH_OTHER, EO_ABORT or
+ * EO_BURY.  Any other verb makes the body fail, see buf.h.
  */
 extern void eo_action_seal_put(EoBuf *body, const char *table, const char *pk, EoVerb verb,
 							   const EoWrite *w);

@@ -238,6 +238,11 @@ other_options_of(const EoLayout *layout, const Seen *seen)
 	"SET #s = :F, #o = :o, #u = :i, #t = :t, #r = :0, #n = :0" more \
 	SHOW_STATUS SHOW_RUN(":t") " REMOVE #l, #v, #e, #p, #j, #i, #w" REMOVE_PROGRESS REMOVE_KEPT
 
+#define FINISH_OF(seal) "#s = :M AND #o = :o" seal \
+	"[q? AND #w = :q][!q? AND attribute_not_exists(#w)]" UNTOUCHED
+#define FINISH(more) "SET #s = :C, " more "#u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) \
+	" REMOVE #l" REMOVE_RUN REMOVE_KEPT
+
 /*
  * The verbs.  In the updates, what may be claimed at once gets a retry_ms of 0, so
  * that no two clocks need to agree on when "now" is.  Attributes that a state does
@@ -368,15 +373,14 @@ static const struct
 	 * A claim may be sealed by several transactions in turn, and after a
 	 * failover by one that the sender of this finish knows nothing of: so the
 	 * seal is named.  A request that does not bring the writes of a record
-	 * must not finish it.  A seal without writes removes the number that
-	 * another client may have left.
+	 * must not finish it.  A seal without writes removes what others left.
 	 */
 	[EO_FINISH] = {
 		EO_STATE_COMPLETED,
-		"#s = :M AND #o = :o[g? AND #g >= :g AND #g <= :H][x? AND attribute_not_exists(#g)]"
-		"[q? AND #w = :q][!q? AND attribute_not_exists(#w)]" UNTOUCHED,
-		"SET #s = :C, #u = :i, " SET_TTL SHOW_FINISHED(THE_TTL) " REMOVE #l" REMOVE_RUN REMOVE_KEPT
+		FINISH_OF("[g? AND #g >= :g AND #g <= :H][x? AND attribute_not_exists(#g)]"), FINISH("")
 	},
+	/* The origin says whose work is there, and not who has sealed. */
+	[EO_FINISH_OTHER] = {EO_STATE_COMPLETED, FINISH_OF(" AND #g = :H"), FINISH("#g = :g, ")},
 
 	/*
 	 * The number of writes stays in a record whose finish has made them, and

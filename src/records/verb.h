@@ -125,6 +125,8 @@ typedef enum EoVerb
 	EO_SEAL_NEW,				/* free -> COMMITTING */
 	EO_SEAL_EXPIRED,			/* expired, as seen -> COMMITTING */
 	EO_FINISH,					/* own COMMITTING -> COMPLETED */
+	EO_FINISH_OTHER,			/* the same, sealed by a transaction that is
+								 * over, for one that has committed */
 	EO_WAIVE,					/* the same without the writes that were to be
 								 * made with it */
 	EO_ABORT,					/* own IN_PROGRESS or COMMITTING -> FAILED */
@@ -184,7 +186,9 @@ typedef struct EoWrite
 	 * it sealed nothing, "" if it left no origin.  For EO_FINISH and EO_WAIVE
 	 * that of the seal that is finished; EO_FINISH takes any from origin to
 	 * origin_last, as eo_origin_write_limits() makes them of a transaction
-	 * whose seal is not known to the letter.
+	 * whose seal is not known to the letter.  For EO_FINISH_OTHER the origin
+	 * is that of the transaction that has committed, and origin_last the one
+	 * of the seal.
 	 */
 	const char *origin;
 	const char *origin_last;

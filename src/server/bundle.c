@@ -142,9 +142,10 @@ hand_back(const EoBundle *bundle, EoAnswer *answer)
 }
 
 static void
-start(EoBundle *bundle, EoWindow *window, int64 deadline_us)
+start(EoBundle *bundle, EoWindow *window)
 {
 	int64		now_us = eo_clock_monotonic_us();
+	int64		deadline_us = bundle->deadline_us;
 
 	if (bundle->owner->sending != NULL)
 		bundle->owner->sending(bundle);
@@ -165,6 +166,7 @@ eo_bundle_start_next(EoStore *store, const EoBundleOwner *owner, void *arg, EoWi
 	if (!is_allowed(store))
 		return false;
 	bundle = create(store, owner, arg);
+	bundle->deadline_us = deadline_us;
 	while (!bundle->full && (answer = owner->next(bundle)) != NULL)
 	{
 		if (!add(bundle, answer))
@@ -172,7 +174,7 @@ eo_bundle_start_next(EoStore *store, const EoBundleOwner *owner, void *arg, EoWi
 	}
 	if (bundle->n > 1)
 	{
-		start(bundle, window, deadline_us);
+		start(bundle, window);
 		return true;
 	}
 	if (bundle->n == 1)

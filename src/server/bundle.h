@@ -60,6 +60,7 @@ struct EoBundle
 	int			n;
 	EoAnswer   *members[EO_MAX_STATEMENTS];
 	int			nrefused;		/* statements whose conditions were false */
+	int64		deadline_us;	/* next() may set an earlier one */
 
 	/* Private to bundle.c. */
 	const EoBundleOwner *owner;

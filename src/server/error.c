@@ -408,6 +408,30 @@ eo_error_raise_duplicate(const EoGuard *guard, const char *key, const char *serv
 }
 
 void
+eo_error_raise_action_consumed(const char *id, const char *server, const char *detail,
+							   const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_DUPLICATE),
+			 errmsg("action \"%s\" on server \"%s\" was consumed by another call", eo_text_key_shown(id),
+					server),
+			 errdetail("%s", detail),
+			 errhint("%s", hint != NULL ? hint : "action_get() shows by whom, if that was said.")));
+}
+
+void
+eo_error_raise_action_in_progress(const char *id, const char *server, const char *detail,
+								  const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_EO_IN_PROGRESS),
+			 errmsg("action \"%s\" on server \"%s\" is being consumed by another transaction",
+					eo_text_key_shown(id), server),
+			 detail != NULL ? errdetail("%s", detail) : 0,
+			 errhint("%s", hint)));
+}
+
+void
 eo_error_raise_drained(const char *key, const char *server)
 {
 	ereport(ERROR,

@@ -128,6 +128,14 @@ pg_noreturn extern void eo_error_raise_duplicate(const EoGuard *guard, const cha
 												 const char *server, const char *detail,
 												 const char *hint);
 
+/* ID005: a transaction was to consume an action at commit.  hint: NULL is the usual one. */
+pg_noreturn extern void eo_error_raise_action_consumed(const char *id, const char *server,
+													   const char *detail, const char *hint);
+
+/* ID001: the same, and another transaction may consume it.  detail may be NULL. */
+pg_noreturn extern void eo_error_raise_action_in_progress(const char *id, const char *server,
+														  const char *detail, const char *hint);
+
 /* The facts of an EoError in one line, for logs, views and details; palloc'd. */
 extern char *eo_error_facts(const EoError *error);
 

@@ -41,6 +41,12 @@ copy(const EoAnswer *answer, const char *s)
 	return s != NULL ? MemoryContextStrdup(answer->context, s) : NULL;
 }
 
+static bool
+is_finish(EoVerb verb)
+{
+	return verb == EO_FINISH || verb == EO_FINISH_OTHER;
+}
+
 static EoAnswer *
 plan(EoStore *store, const char *pk, EoOperation op, EoVerb verb, const EoWrite *w)
 {
@@ -82,7 +88,7 @@ eo_store_record_plan_transaction(EoStore *store, const char *pk, EoVerb verb, co
 	written->request_token = copy(answer, request_token);
 	written->others = writes;
 	answer->call.nactions = 1 + nwrites;
-	answer->reads_refusal = verb == EO_FINISH;
+	answer->reads_refusal = is_finish(verb);
 	return answer;
 }
 
@@ -212,6 +218,8 @@ shows_record(const void *item, const void *written)
 	if ((verb == EO_UNSEAL || verb == EO_RESUME || verb == EO_NOTE_UNDONE) &&
 		w->origin != NULL && w->origin[0] != '\0' && !eo_record_read_undone(r, w->origin))
 		return false;
+	if (verb == EO_FINISH_OTHER && w->writes > 0)
+		return r->writes == w->writes && is_same(r->origin_text, w->origin);
 	if (verb == EO_WAIVE || (verb == EO_FINISH && w->writes > 0))
 		return r->writes == w->writes && is_sealed_by(r, w);
 
@@ -238,12 +246,13 @@ admits_transaction(const void *item, const void *written)
 
 	if (r == NULL)
 		return w->verb == EO_COMPLETE_NEW;
-	if (w->verb != EO_FINISH)
+	if (!is_finish(w->verb))
 		return w->replaces && r->fence == w->seen_fence && r->updated_ms == w->seen_ms &&
 			is_same(r->owner, w->seen_owner);
 	return r->state == EO_STATE_COMMITTING && r->owner != NULL &&
 		is_same(r->owner, w->write.owner) && r->writes == w->write.writes &&
-		is_sealed_by(r, &w->write);
+		(w->verb == EO_FINISH ? is_sealed_by(r, &w->write) :
+		 is_same(r->origin_text, w->write.origin_last));
 }
 
 const EoItemKind eo_store_record_kind = {

@@ -84,6 +84,7 @@
 
 /* A row whose record refused to be finished is tried again after this. */
 #define REFUSED_US INT64CONST(600000000)
+#define OTHER_LIFE_US INT64CONST(30000000)	/* by a life that is not over */
 
 /* A row whose writes were refused, or whose answer was not understood, is retried after this. */
 #define REFUSED_WRITES_US INT64CONST(60000000)
@@ -611,10 +612,10 @@ prepare(EoWorkerJob *job, EoStore *store)
 		return NULL;
 	}
 	eo_finish_evidence_seal(job, &seal);
-	if (!may_finish(job, seal.of_other))
+	if (!may_finish(job, seal.verb == EO_FINISH_OTHER))
 		return NULL;
 	w.owner = row->token;
-	w.origin = seal.first;
+	w.origin = seal.origin;
 	w.origin_last = seal.last;
 	w.now_ms = eo_client_now_ms(&store->client);
 	eo_record_keep(&w, w.now_ms, row->retention_s);
@@ -626,8 +627,8 @@ prepare(EoWorkerJob *job, EoStore *store)
 		job->cache_mark = eo_cache_mark(store, job->digest);
 	}
 	if (row->writes.n > 0)
-		return eo_write_order_prepare(job, store, &w);
-	return eo_store_record_plan(store, row->pk, EO_FINISH, &w);
+		return eo_write_order_prepare(job, store, seal.verb, &w);
+	return eo_store_record_plan(store, row->pk, seal.verb, &w);
 }
 
 /*
@@ -659,6 +660,7 @@ static bool
 take(EoWorkerJob *job, const EoAnswer *answer)
 {
 	const EoOutboxRow *row = job->data;
+	bool		goes_on;
 
 	/* A row goes if its record shows its finish, or by an operator. */
 	if (eo_finish_evidence_shows(job, answer))
@@ -672,11 +674,11 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 		return false;
 	}
 
-	if (eo_finish_evidence_take_seal(job, answer))
+	if (eo_finish_evidence_take_seal(job, answer, &goes_on))
 		put_off(job, LEASE_PAUSE_US);
 	else
 	{
-		put_off_refused(row->token, REFUSED_US);
+		put_off_refused(row->token, goes_on ? OTHER_LIFE_US : REFUSED_US);
 		eo_finish_note_refused(row, answer);
 	}
 	return true;

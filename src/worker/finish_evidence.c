@@ -9,7 +9,8 @@
  * its life over or ours, nobody else writes the record: everybody who meets it finds the row
  * (EO_FATE_OTHER_COMMITTED) and leaves it to us.  It is so where a table was restored, and where an
  * heir lost a commit that the heir after it has.  Then that very seal is named, which no
- * transaction can commit any more.
+ * transaction can commit any more, and the record gets the origin of the row: the audit, and old
+ * snapshots, ask about the transaction whose work is there.
  *
  * A row goes by the answer of its own record only.  The record is named by the row's table and key,
  * and the finish is conditional on the token.  If the identity of the row's role is refused,
@@ -67,14 +68,22 @@ eo_finish_evidence_seal(const EoWorkerJob *job, EoFinishSeal *seal)
 	const EoOutboxRow *row = job->data;
 	OtherSeal  *other = other_seals == NULL || job->target != job->asked ? NULL :
 	hash_search(other_seals, row->token, HASH_FIND, NULL);
+	EoOrigin	own = {.xid = row->xid};
 
-	seal->of_other = other != NULL;
 	if (other == NULL)
 	{
-		eo_origin_write_limits(row->life, row->xid, seal->first, seal->last);
+		seal->verb = EO_FINISH;
+		eo_origin_write_limits(row->life, row->xid, seal->origin, seal->last);
 		return;
 	}
-	strlcpy(seal->first, other->origin, sizeof(seal->first));
+
+	/*
+	 * Nobody knows where in the WAL that was: the record may not bear its
+	 * seal.
+	 */
+	memcpy(own.life, row->life, sizeof(own.life));
+	seal->verb = EO_FINISH_OTHER;
+	eo_origin_write(&own, seal->origin);
 	strlcpy(seal->last, other->origin, sizeof(seal->last));
 }
 
@@ -88,12 +97,13 @@ judge(void *arg)
 
 /* Is the transaction over that has sealed the record, and the one of a row committed? */
 static bool
-is_left_to_row(const EoOutboxRow *row, const EoRecord *record)
+is_left_to_row(const EoOutboxRow *row, const EoRecord *record, bool *goes_on)
 {
 	Judging		j = {.record = record,.fate = EO_FATE_UNKNOWN};
 
 	eo_life_board_verdict(&row->target, record->origin.life, &j.verdict);
-	if (j.verdict.relation == EO_LIFE_OTHER)
+	*goes_on = j.verdict.relation == EO_LIFE_OTHER;
+	if (*goes_on)
 	{
 		eo_life_board_watch(&row->target, record->origin.life);
 		return false;
@@ -107,7 +117,7 @@ is_left_to_row(const EoOutboxRow *row, const EoRecord *record)
  * What a stand-in shows may be a copy of the record, which is nobody's.
  */
 bool
-eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer)
+eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer, bool *goes_on)
 {
 	const EoOutboxRow *row = job->data;
 	const EoRecord *r = eo_store_record(answer);
@@ -115,12 +125,19 @@ eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer)
 	OtherSeal  *other;
 	bool		found;
 
+	*goes_on = false;
 	if (job->target != job->asked || answer->outcome != EO_NOT_APPLIED || !answer->exists)
 		return false;
 	if (r->state != EO_STATE_COMMITTING || r->owner == NULL ||
 		strcmp(r->owner, row->token) != 0 || r->writes != row->writes.n ||
-		!r->has_origin || r->origin.xid == 0 ||
-		eo_origin_is_of(&r->origin, row->life, row->xid) || !is_left_to_row(row, r))
+		!r->has_origin || r->origin.xid == 0)
+		return false;
+
+	/* The table may have been restored once more. */
+	if (eo_origin_is_of(&r->origin, row->life, row->xid))
+		return other_seals != NULL &&
+			hash_search(other_seals, row->token, HASH_REMOVE, NULL) != NULL;
+	if (!is_left_to_row(row, r, goes_on))
 		return false;
 	if (other_seals == NULL)
 		other_seals = hash_create("exactonce seals of others", 16, &ctl, HASH_ELEM | HASH_STRINGS);

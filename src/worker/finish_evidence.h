@@ -12,16 +12,17 @@
 
 #include "ledger/outbox.h"
 #include "records/origin.h"
+#include "records/verb.h"
 #include "server/answer.h"
 #include "worker/jobs.h"
 
-/* The limits of the origins that a finish takes. */
+/* The origins of a finish, as EoWrite has them. */
 typedef struct EoFinishSeal
 {
-	char		first[EO_ORIGIN_LEN + 1];
+	EoVerb		verb;			/* EO_FINISH_OTHER: the seal is that of
+								 * another transaction, which is over */
+	char		origin[EO_ORIGIN_LEN + 1];
 	char		last[EO_ORIGIN_LEN + 1];
-	bool		of_other;		/* it is that of another transaction, which is
-								 * over */
 } EoFinishSeal;
 
 /* The seal that the finish of a job's row is about. */
@@ -29,9 +30,11 @@ extern void eo_finish_evidence_seal(const EoWorkerJob *job, EoFinishSeal *seal);
 
 /*
  * The finish was refused.  Does the record show the seal of another transaction under the token
- * that is over, so that the next finish is about that seal?
+ * that is over, so that the next finish is about that seal?  In *goes_on whether it is that of a
+ * life of others that is not over.
  */
-extern bool eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer);
+extern bool eo_finish_evidence_take_seal(const EoWorkerJob *job, const EoAnswer *answer,
+										 bool *goes_on);
 
 /* Does the answer to the finish of a row show that nothing is left to be done? */
 extern bool eo_finish_evidence_shows(const EoWorkerJob *job, const EoAnswer *answer);

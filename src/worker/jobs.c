@@ -17,9 +17,9 @@
  * - There is a lane for our own life, one for those of others, one for heartbeats of
  *	 claims, and one for all other writes.  Each has a window of requests of its own.
  *	 What is about lives has a pace of its own, too: no pause of the target delays it.
- * - A request that is not answered is given up after LIMIT_US, whatever request_timeout
- *	 its server has, and a heartbeat after a third of its lease.  It is made again, and
- *	 a late copy changes nothing (docs/protocol.md).
+ * - A request to a tenant's server, or about lives, that is not answered is given up after
+ *	 LIMIT_US, whatever request_timeout its server has, and a heartbeat after a third of
+ *	 its lease.  It is made again, and a late copy changes nothing (docs/protocol.md).
  * - In a lane each target has a queue of its jobs.  The targets that have jobs
  *	 waiting stand in a round, and each in its turn starts one.
  * - A target takes no more than its fair share, and its tenant no more than his
@@ -475,12 +475,12 @@ start_together(Lane *lane, EoWorkerQueue *queue)
 		return false;
 	t->store->client.no_retries = !eo_write_target_retries(t);
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window,
-								   eo_clock_monotonic_us() + limit_of(job));
+	started = eo_bundle_start_next(t->store, &owner, queue, &lane->window, INT64_MAX);
 	MemoryContextSwitchTo(old);
 	return started;
 }
 
+/* None waits for the others longer than for half of its own limit. */
 static EoAnswer *
 next_together(EoBundle *bundle)
 {
@@ -501,6 +501,7 @@ next_together(EoBundle *bundle)
 		{
 			job->answer->user = job;
 			job->answer->may_narrow = true;
+			bundle->deadline_us = Min(bundle->deadline_us, eo_clock_monotonic_us() + limit_of(job));
 			return job->answer;
 		}
 		eo_job_end(job);
@@ -524,15 +525,15 @@ note_sent(EoBundle *bundle)
 }
 
 int64
-eo_jobs_limit_us(const EoWorkerTarget *t)
+eo_jobs_limit_us(const EoWorkerTarget *t, EoWorkerLane lane)
 {
 	int64		timeout_us = t->store->server->request_timeout_ms * INT64CONST(1000);
 
 	/*
 	 * Superusers have a room of their own, and may need long for what is
-	 * large.
+	 * large.  What is about lives is small, and leases wait for it.
 	 */
-	if (!OidIsValid(t->target.tenant))
+	if (!OidIsValid(t->target.tenant) && !is_about_lives(lane))
 		return timeout_us;
 	return Min(timeout_us, Max(eo_guc_hurried_us(LIMIT_US), MIN_LIMIT_US));
 }
@@ -541,7 +542,7 @@ eo_jobs_limit_us(const EoWorkerTarget *t)
 static int64
 limit_of(const EoWorkerJob *job)
 {
-	int64		limit_us = eo_jobs_limit_us(job->target);
+	int64		limit_us = eo_jobs_limit_us(job->target, job->kind->lane);
 
 	return job->limit_us > 0 ? Min(limit_us, job->limit_us) : limit_us;
 }

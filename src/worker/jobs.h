@@ -97,8 +97,8 @@ struct EoWorkerJob
 	uint64		cache_mark;
 };
 
-/* After what time does the worker give up a request to that target, unless it says less? */
-extern int64 eo_jobs_limit_us(const EoWorkerTarget *t);
+/* After what time does the worker give up a request to that target, unless its job says less? */
+extern int64 eo_jobs_limit_us(const EoWorkerTarget *t, EoWorkerLane lane);
 
 /* To be called once. */
 extern void eo_jobs_init(void);

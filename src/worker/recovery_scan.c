@@ -355,6 +355,25 @@ tell(TableScan *scan)
 	scan->tells_us = 0;
 }
 
+/* Forget the scans that are finished: a worker may live long, and meet many tables. */
+static void
+forget_finished(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &recovery.scans)
+	{
+		TableScan  *scan = dlist_container(TableScan, node, iter.cur);
+
+		if (scan->pass < PASSES || scan->tells_us != 0 || scan->unwritten > 0 ||
+			scan == recovery.active)
+			continue;
+		dlist_delete(&scan->node);
+		eo_scan_rewind(&scan->pages);
+		pfree(scan);
+	}
+}
+
 /* ----- pages ----- */
 
 /* Start a page of the first table that is due, of those of tenants or of the others. */
@@ -387,6 +406,7 @@ eo_recovery_scan_run(void)
 	start_due(!first, now_us);
 	if (recovery.active != NULL)
 		(void) eo_window_turn(&recovery.window, 1, NULL, take_finished, NULL, &recovery.until_us);
+	forget_finished();
 }
 
 static bool
@@ -414,7 +434,7 @@ start_page(TableScan *scan)
 	scan->again = false;
 	eo_write_target_sent(recovery.through, EO_WORKER_WRITES);
 	if (!eo_window_add(&recovery.window, &recovery.call,
-					   recovery.sent_us + eo_jobs_limit_us(recovery.through)))
+					   recovery.sent_us + eo_jobs_limit_us(recovery.through, EO_WORKER_WRITES)))
 		take_finished(&recovery.window, &recovery.call, NULL);
 	return true;
 }

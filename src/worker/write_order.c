@@ -523,13 +523,13 @@ eo_write_order_load(EoWorkerJob *job)
 }
 
 EoAnswer *
-eo_write_order_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w)
+eo_write_order_prepare(EoWorkerJob *job, EoStore *store, EoVerb verb, const EoWrite *w)
 {
 	const EoOutboxRow *row = job->data;
 	char		request_token[EO_TOKEN_LEN + 1];
 
 	eo_store_new_token(request_token);
-	return eo_store_record_plan_transaction(store, row->pk, EO_FINISH, w, request_token,
+	return eo_store_record_plan_transaction(store, row->pk, verb, w, request_token,
 											row->writes.text, row->writes.n);
 }
 

@@ -65,7 +65,8 @@ extern bool eo_write_order_next(EoOutboxRow *row);
 extern void eo_write_order_load(EoWorkerJob *job);
 
 /* Prepare the transaction that finishes the row of a job, and makes its writes. */
-extern EoAnswer *eo_write_order_prepare(EoWorkerJob *job, EoStore *store, const EoWrite *w);
+extern EoAnswer *eo_write_order_prepare(EoWorkerJob *job, EoStore *store, EoVerb verb,
+										const EoWrite *w);
 
 /*
  * A call has failed.  Does that tell that the writes of the job are refused, and will be

@@ -58,8 +58,9 @@ put_variant(EoBuf *body, EoVerb verb, int variant)
 	w.progress_len = 2;
 	w.progress_seen = variant & PROGRESS ? 4 : 0;
 	/* A seal always says whose it is, and so does what is noted of one. */
-	if ((verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED) || verb == EO_NOTE_UNDONE)
-		w.origin = "o/1/2/3";
+	if ((verb >= EO_SEAL && verb <= EO_SEAL_EXPIRED) || verb == EO_NOTE_UNDONE ||
+		verb == EO_FINISH_OTHER)
+		w.origin = w.origin_last = "o/1/2/3";
 	eo_buf_init(body, 100000);
 	eo_record_put_write(layout, body, "tab", "IDEMPOTENCY#\"k\"", verb, &w);
 	eo_json_free(doc);
@@ -161,6 +162,7 @@ test_variants(void)
 	ok(has(EO_SEAL, 0, ", #w\"") && has(EO_SEAL_NEW, 0, ", #w\"") && has(EO_SEAL_EXPIRED, 0, ", #w, #m, #q\"") &&
 	   has(EO_FINISH, 0, "AND #o = :o AND attribute_not_exists(#w)\"") &&
 	   has(EO_FINISH, ORIGIN, "AND #o = :o AND #g >= :g AND #g <= :H AND attribute_not_exists(#w)\"") &&
+	   has(EO_FINISH_OTHER, ORIGIN, "AND #o = :o AND #g = :H AND attribute_not_exists(#w)\"") &&
 	   has(EO_WAIVE, ORIGIN, "AND #s = :M AND #g = :g\"") &&
 	   has(EO_COMPLETE_NEW, 0, "#g, #w"), "and there is no number if it makes none");
 	ok(has(EO_SEAL_NEW, HOLDER, "#a = :a, #h = :h") && has(EO_SEAL_EXPIRED, HOLDER, "#a = :a, #h = :h") &&
@@ -187,8 +189,9 @@ test_variants(void)
 static void
 test_progress(void)
 {
-	static const EoVerb removing[] = {EO_REPLACE, EO_COMPLETE, EO_SEAL_EXPIRED, EO_FINISH, EO_WAIVE,
-	EO_COMPLETE_NEW, EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
+	static const EoVerb removing[] = {EO_REPLACE, EO_COMPLETE, EO_SEAL_EXPIRED, EO_FINISH,
+		EO_FINISH_OTHER, EO_WAIVE, EO_COMPLETE_NEW,
+	EO_COMPLETE_FREE, EO_COMPLETE_EXPIRED, EO_FORGET, EO_FORGET_ODD};
 
 	ok(has(EO_PROGRESS, 0, "#s = :I AND #o = :o AND #l <= :l AND attribute_not_exists(#q)\"") &&
 	   !has(EO_PROGRESS, 0, ":A"), "the first note");

@@ -178,6 +178,8 @@ is(outcome("action_cancel('sealed')", 'elsewhere'), 'in_progress 409', '... nor 
 is(outcome("action_cancel('sealed')"), 'already_used 409', 'this database knows that it was consumed');
 is($sql->("SELECT key FROM exactonce_pending"), 'ACTION#sealed', '... and that this is to be told');
 is($sql->("SELECT string_agg(id, ' ') FROM action_list('committing')"), 'sealed', '... and lists it');
+like(run_script($node, "SELECT action_resolve('sealed', 'failed');"), qr/55000.*that has committed\nHINT:  The worker is about to say so in DynamoDB[.]$/m,
+	'... and is not told otherwise by an operator');
 reset_proxy();
 settled($node);
 is(used('sealed'), 'used', 'it is finished');
@@ -197,6 +199,21 @@ is(outcome("action_consume('first')", 'elsewhere'), 'consumed 200', '... or cons
 go_on('end first');
 like(finish_script($run), qr/ID005.*action "first" .*was consumed by another call/, '... and the commit fails');
 is(orders('first'), '0', '... with its work');
+
+# Both have read that it is active before either has planned to consume it.
+make('both');
+fault(op => 'GetItem', key => 'ACTION#both', do => 'hold');
+my $second = start_script($node, "BEGIN;\nSELECT action_consume('both', at => 'commit');\nCOMMIT;\n");
+await_request(op => 'GetItem', key => 'ACTION#both');
+$run = start_script($node, "BEGIN;\nSELECT action_consume('both', at => 'commit');\n" . say_in_script('both') . halt_until('end both') . "COMMIT;\n");
+await_word('both');
+release_held();
+wait_until('a second transaction that plans to consume it waits', sub {
+	$sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%action_consume%'") eq '1' });
+go_on('end both');
+unlike(finish_script($run), qr/ERROR/, '... while the first one commits');
+like(finish_script($second), qr/ID005: action "both" on server "exactonce" was consumed by another call\nDETAIL:  .* has committed[.]\nHINT:  action_get/,
+	'... and fails');
 
 make('theirs');
 $run = start_script($node, "BEGIN;\nSELECT action_consume('theirs', at => 'commit');\n" . say_in_script('theirs') . halt_until('end theirs') . "COMMIT;\n");
@@ -289,6 +306,51 @@ fault(key => 'ACTION#lost finish', to => 'finished', do => 'lose');
 order('lost finish', 'COMMIT');
 settled($node);
 is(used('lost finish'), 'used', 'the answer to the finish is lost');
+
+# ----- the item is gone before its finish --------------------------------------------------------
+
+# Commits an order whose finish is denied, and removes the item; returns the id of its row.
+sub lose_item
+{
+	my ($id) = @_;
+	make($id);
+	fault(key => "ACTION#$id", to => 'finished', do => 'answer', status => 400, code => 'AccessDeniedException', times => 0);
+	order($id, 'COMMIT');
+	dynamodb(DeleteItem => { TableName => $table, Key => { pk => { S => "ACTION#$id" } } });
+	return $sql->("SELECT id FROM exactonce_pending WHERE key = 'ACTION#$id'");
+}
+
+sub give_up { my ($pending) = @_; return run_script($node, "SELECT 'gives up ' || idem_give_up('$pending');") }
+
+my $pending = lose_item('WELCOME-1');
+is($sql->("SELECT finding, key, pending FROM idem_audit()"), "no record|ACTION#WELCOME-1|$pending", 'idem_audit() names the action as exactonce_pending does');
+fault(op => 'GetItem', key => 'ACTION#WELCOME-1', do => 'answer', status => 400, code => 'AccessDeniedException');
+like(run_script($node, 'SELECT idem_audit();'), qr/ID007: could not read key "ACTION#WELCOME-1" on/, '... and so does its error');
+like(give_up($pending), qr/^gives up true$/m, 'its completion is given up');
+reset_proxy();
+is($sql->('SELECT count(*) FROM idem_audit()'), '0', '... and there is no finding');
+
+# Somebody makes the action again.  By another address of the table the row says nothing certain.
+$pending = lose_item('again');
+make('again');
+$sql->(server_sql('around', endpoint => relay(), table => $table));
+like(order('again', 'COMMIT', args => ", server => 'around'"), qr/ID001: action "again" on server "around" is being consumed .*\nDETAIL:  .* not confirmed yet: it has the id $pending[.]\nHINT:  Wait /,
+	'a consume by another address waits for the row of the first one');
+fault(op => 'GetItem', key => 'ACTION#again', do => 'answer', status => 400, code => 'ResourceNotFoundException');
+like(give_up($pending), qr/^gives up true\n(?s:.*)COMMITTING, others wait for it: end that with action_resolve\(id, 'completed'\)[.]/,
+	'the completion is given up, and it is not known what the item says');
+my $resolved = qr/HINT:  An operator has given its confirmation up; action_resolve\(id, 'completed'\)/;
+like(order('again', 'COMMIT'), qr/ID005: action "again" .*was consumed by another call\nDETAIL:  .* has committed[.]\n$resolved/, 'so it stays as evidence');
+like(order('again', 'COMMIT', args => ", server => 'around'"), qr/ID005: action "again" .*was consumed by another call\nDETAIL:  .*\n$resolved/,
+	'... also by the other address');
+is($resolve->('again', 'completed'), "resolved true\n", '... until an operator does as the hint says');
+reset_proxy();
+like(order('again', 'COMMIT'), qr/^coupon consumed 10$/m, 'then the action can be consumed');
+settled($node);
+is(used('again') . ' ' . orders('again'), 'used 2', '... and is');
+$sql->('DROP SERVER around CASCADE');
+
+# ----- the ttl, and a seal that was undone ---------------------------------------------
 
 # The finish comes when the action was to be deleted.
 make('late finish');

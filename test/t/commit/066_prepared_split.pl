@@ -43,7 +43,7 @@ sub about_to
 }
 
 my @lost = map { "lost$_" } 1 .. 4;
-foreach my $name ('back', 'here', @lost)
+foreach my $name ('back', 'here', 'done', @lost)
 {
 	$old->safe_psql('postgres', "SELECT action_create('{}', id => '$name');\nBEGIN;\nINSERT INTO work VALUES ('$name');\nSELECT idem_acquire('$name', lease => '1 hour');\n"
 		  . "SELECT idem_complete('$name', '1');\nSELECT action_consume('$name', at => 'commit');\nPREPARE TRANSACTION '$name';\n");
@@ -51,11 +51,11 @@ foreach my $name ('back', 'here', @lost)
 my $life = $old->safe_psql('postgres', "SELECT life FROM exactonce_lives WHERE state = 'open'");
 $old->wait_for_catchup($heir);
 about_to($_, "ROLLBACK PREPARED '$_'") foreach qw(back here);
-about_to($_, "COMMIT PREPARED '$_'") foreach @lost;
+about_to($_, "COMMIT PREPARED '$_'") foreach @lost, 'done';
 my @pids = freeze($old);
 $heir->promote;
 wait_until('the life of the old primary is retired', sub { (item($table, "ORIGIN#$life") // {})->{state} eq 'retired' });
-is($heir->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), 6, 'the heir has the prepared transactions');
+is($heir->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), 7, 'the heir has the prepared transactions');
 
 # It goes on, and none of its beats is refused yet.
 fault(key => "ORIGIN#$life", do => 'drop', times => 0);
@@ -73,17 +73,30 @@ foreach my $how ('', ", at => 'commit'")
 	$old->psql('postgres', "SELECT outcome FROM action_consume('here'$how)", stdout => \$out, stderr => \$err);
 	isnt($out, 'consumed', "nor does it consume the action that was rolled back there$how");
 }
+go_on('go done');
+await_word('done done');
+foreach my $call ("('here', 'failed')", "('done', 'completed')")
+{
+	foreach my $function ('idem_resolve', 'action_resolve')
+	{
+		$old->psql('postgres', "SELECT $function$call", stdout => \$out, stderr => \$err);
+		is($out, '', "nor does an operator of the old primary decide: $function$call");
+	}
+}
 go_on("go $_") foreach @lost;
 wait_until('COMMIT PREPARED waits for what is found out', sub { $old->safe_psql('postgres',
 	"SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'COMMIT PREPARED%' AND state = 'active'") > 0 });
-is(status_of($table, $_) . ' ' . action_status($table, $_), 'COMMITTING sealed', "the old primary does not give back \"$_\"") foreach qw(back here);
+is(status_of($table, $_) . ' ' . action_status($table, $_), 'COMMITTING sealed', "the old primary does not settle \"$_\"") foreach qw(back here done);
 end_fault("ORIGIN#$life");
+$old->psql('postgres', "SELECT idem_resolve('here', 'failed')", stdout => \$out, stderr => \$err);
+like($err, qr/is being committed under another life/, 'an operator is told when the heir is known');
 finish_script($_) foreach splice @runs, 0, 2;
 foreach my $name (@lost)
 {
 	like(finish_script(shift @runs), qr/ID002/, "COMMIT PREPARED '$name' is refused when the heir becomes known");
 }
-is($old->safe_psql('postgres', 'SELECT count(*) FROM work'), 0, 'nothing is done on the old primary');
+unlike(finish_script(shift @runs), qr/ERROR/, 'one was committed there before');
+is($old->safe_psql('postgres', 'SELECT string_agg(key, \',\') FROM work'), 'done', 'nothing else is done on the old primary');
 wait_until('the old primary has begun another life',
 	sub { $old->safe_psql('postgres', "SELECT count(*) FROM exactonce_lives WHERE state = 'open' AND life <> '$life'") > 0 });
 foreach my $name (qw(back here))
@@ -97,6 +110,8 @@ foreach my $name (qw(back here))
 }
 is($heir->safe_psql('postgres', 'SELECT count(*) FROM work'), 2, 'their work is done once');
 $heir->safe_psql('postgres', "ROLLBACK PREPARED '$_'") foreach @lost;
+$heir->safe_psql('postgres', "ROLLBACK PREPARED 'done'");
+wait_until('the heir gives back the key of a transaction that it rolls back', sub { status_of($table, 'done') eq 'FAILED' });
 # What the heir has settled is no claim of the old primary any more.
 foreach my $name (qw(back here))
 {

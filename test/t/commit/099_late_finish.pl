@@ -44,18 +44,20 @@ sub status
 $node->safe_psql('postgres', 'CREATE TABLE work (key text)');
 # ----- a table that is not what it was -----------------------------------------
 
-# Holds the finish of a key until the record was changed.
+# Holds the finish of a key until the record was changed: it bears the seal of a transaction that
+# was rolled back.
 sub change_before_finish
 {
-	my ($key, $update, $values, $writes) = @_;
-	fault(key => $key, to => 'COMPLETED', do => 'hold');
+	my ($key, $update, $values, $writes, $times) = @_;
+	my $aborted = $node->safe_psql('postgres', 'BEGIN; SELECT pg_current_xact_id(); ROLLBACK');
+	fault(key => $key, to => 'COMPLETED', do => 'hold', times => $times // 1);
 	$node->safe_psql('postgres', "SELECT idem_once('$key'" . ($writes ? ", writes => $writes" : '') . ')');
 	await_request(key => $key, to => 'COMPLETED');
 	my $origin = record($table, $key)->{origin};
-	my ($life, $xid) = split m{/}, $origin;
+	my ($life) = split m{/}, $origin;
 	dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => "IDEMPOTENCY#$key" } },
 		UpdateExpression => "SET origin = :g$update", $values ? (ExpressionAttributeNames => { '#s' => 'status' }) : (),
-		ExpressionAttributeValues => { ':g' => { S => "$life/" . ($xid - 1) . '/1/AB' }, %{ $values // {} } } });
+		ExpressionAttributeValues => { ':g' => { S => "$life/$aborted/1/AB" }, %{ $values // {} } } });
 	release_held();
 	return;
 }
@@ -65,6 +67,17 @@ settled($node);
 is(status($_), 'COMPLETED', "$_: what a transaction has sealed that is over is finished for the one that has committed")
   foreach 'simple restored', 'with writes restored';
 ok(made('the restored one'), '... with its writes');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM idem_audit()'), '0', '... and the audit finds its work');
+
+change_before_finish('of two', '', undef, by('the first of two'), 2);
+await_request(key => 'of two', to => 'COMPLETED', n => 2);
+dynamodb(UpdateItem => { TableName => $table, Key => { pk => { S => 'IDEMPOTENCY#of two' } }, UpdateExpression => 'SET #s = :s',
+	ExpressionAttributeNames => { '#s' => 'status' }, ExpressionAttributeValues => { ':s' => { S => 'COMPLETED' } } });
+release_held();
+my $of_two = sub { $node->safe_psql('postgres', "SELECT $_[0] FROM exactonce_pending WHERE key = 'of two'") };
+wait_until('another data finishes the other seal, with its own writes: those of this commit stay pending', sub { $of_two->('reason') =~ /not by that transaction/ });
+$node->safe_psql('postgres', 'SELECT idem_give_up(\'' . $of_two->('id') . '\')');
+settled($node);
 
 change_before_finish('of others', ', #s = :s', { ':s' => { S => 'COMPLETED' } }, by('nobody'));
 my $pending = sub { $node->safe_psql('postgres', 'SELECT ' . ($_[0] // 'reason') . " FROM exactonce_pending WHERE key = 'of others'") };

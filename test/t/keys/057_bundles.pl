@@ -93,6 +93,34 @@ is($sql->("SELECT outcome, run, count(*) FROM idem_acquire_many(ARRAY(SELECT 'he
 	'acquired|2|30', 'and the run is counted');
 settled($node);
 
+# One with a short lease shares a request with those that have longer ones, and must not wait for
+# that as they may: a heartbeat is given up after a third of the lease, and one for several after half of it.
+reset_proxy();
+my ($long, $short) = map { paced($_) } '12 s', '3 s';
+fault(do => 'hold', key => 'gate', to => 'lease');
+fault(do => 'hold', op => $batch, to => 'lease');
+$run = start_script($node, <<"SQL" . halt_until('beaten') . "ROLLBACK;\n");
+BEGIN;
+SELECT idem_acquire('gate of long ones', lease => '$long');
+SELECT count(*) FROM idem_acquire_many(ARRAY(SELECT 'long' || i FROM generate_series(1, 3) i), lease => '$long');
+SQL
+await_request(key => 'gate', to => 'lease');
+my $brief = start_script($node, "BEGIN;\nSELECT idem_acquire('short', lease => '$short');\n" . halt_until('beaten') . "ROLLBACK;\n");
+wait_until('its heartbeat is due', sub { $sql->(<<"SQL") eq '1' });
+SELECT count(*) FROM exactonce_claims WHERE key = 'short' AND lease_until < now() + interval '$short' * 0.6
+SQL
+release_held();
+await_request(op => $batch, key => 'short', to => 'lease');
+await_request(op => 'UpdateItem', key => 'short', to => 'lease');
+my ($shared) = requests(op => $batch, key => 'short', to => 'lease');
+my ($alone) = requests(op => 'UpdateItem', key => 'short', to => 'lease');
+is(scalar @{ $shared->{writes} }, 4, 'a heartbeat of a short lease shares the request of longer ones');
+cmp_ok($alone->{at} - $shared->{at}, '<', paced(1.2) * 1000, 'and goes by itself after half of the time that it has');
+reset_proxy();
+go_on('beaten');
+finish_script($_) foreach $run, $brief;
+settled($node);
+
 # ----- faults --------------------------------------------------------------------
 
 # What is expected: single requests after the batch, and how many of them are refused

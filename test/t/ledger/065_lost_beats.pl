@@ -55,6 +55,17 @@ cmp_ok($since, '<=', $copies[0]{at} + 50, 'the lease is as old as the first copy
 reset_proxy();
 wait_until('beats are answered again', sub { errors_of($node, "SELECT idem_once('at last')") eq '' });
 is(life_of($node), $life, 'under the same life');
+# Beats get no answer, of a server of a superuser whose requests may take long.  They are given up
+# in time for other ones, however many are under way.
+$node->safe_psql('postgres', timeouts_sql('exactonce', request_timeout => '60s'));
+reset_proxy();
+fault(key => "ORIGIN#$life", do => 'hold', times => 5);
+my $before = time();
+await_request(key => "ORIGIN#$life", n => 6);
+cmp_ok(time() - $before, '<', paced(20), 'beats that get no answer are given up, and sent again');
+reset_proxy();
+wait_until('the lease is renewed', sub { errors_of($node, "SELECT idem_once('after them')") eq '' });
+is(life_of($node), $life, 'and the life goes on');
 unlike(slurp_file($node->logfile), qr/has ended|was retired|twin/, 'nobody speaks of a twin');
 stop_without_crash($node);
 done_testing();

@@ -25,6 +25,8 @@ SELECT pid FROM pg_stat_activity WHERE backend_type = 'exactonce worker' AND dat
 SQL
 }
 
+my $admin = sub { $sql->($_[0], 'elsewhere') };
+
 # The exit status of psql for statements of a role in another database.
 sub status_as
 {
@@ -91,9 +93,45 @@ is($sql->("SELECT outcome FROM idem_acquire('in the copy again')", 'copied'), 'a
 go_on('leave');
 finish_script($holder);
 
+# ----- who may copy a template does not keep its worker away ------------------
+
+# Statements of a role that does not own the template; its worker must stay.
+sub worker_stays
+{
+	my ($statements, $error, $what) = @_;
+	my $before = worker_of('pattern');
+	my (undef, undef, $err) = $node->psql('elsewhere', "SET ROLE copier; $statements", on_error_stop => 0);
+	like($err, $error, "$what: is refused");
+	is(worker_of('pattern'), $before, '... and does not stop the worker');
+	return;
+}
+$sql->('CREATE ROLE copier LOGIN CREATEDB');
+is(status_as('copier', 'CREATE DATABASE by_copier TEMPLATE pattern'), 0, 'a template that has a worker is copied by another role');
+is(status_as('copier', 'DROP DATABASE by_copier'), 0, '... which owns the copy');
+fault(key => 'of the template', to => 'COMPLETED', do => 'drop', times => 0);
+$sql->("SELECT idem_once('of the template')", 'pattern');
+$holder = start_script($node, say_in_script('is connected') . halt_until('leave the template'), 'pattern');
+await_word('is connected');
+worker_stays("SET statement_timeout = '8s'; CREATE DATABASE mine TEMPLATE pattern", qr/statement timeout/, 'a copy while a session is there');
+go_on('leave the template');
+finish_script($holder);
+worker_stays("BEGIN;\nCREATE DATABASE mine TEMPLATE pattern", qr/transaction block/, 'a copy in a transaction');
+my $offset = -s $node->logfile;
+my $loop = start_script($node, <<'SQL', 'elsewhere');
+SET ROLE copier;
+SELECT $$CREATE DATABASE mine TEMPLATE pattern ENCODING 'bogus'$$ FROM generate_series(1, 100000) \gexec
+SQL
+my $began = time();
+wait_until('a wrong copy is refused', sub { slurp_file($node->logfile, $offset) =~ /bogus/ });
+end_fault('of the template');
+wait_until('the worker finishes keys beside wrong copies without end', sub { status_of($table, 'of the template') eq 'COMPLETED' });
+my $copies = () = slurp_file($node->logfile, $offset) =~ /ERROR:.*bogus/g;
+cmp_ok($copies, '<=', 2 + (time() - $began) / 5, '... each of which leaves it there for five seconds');
+$admin->("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CREATE DATABASE mine%'");
+finish_script($loop);
+
 # ----- no setting of a database or a role reaches its worker ------------------
 
-my $admin = sub { $sql->($_[0], 'elsewhere') };
 my $superuser = $admin->('SELECT current_user');
 $admin->("ALTER DATABASE postgres SET $_") foreach "log_min_messages = 'debug2'", "lock_timeout = '1ms'",
   "client_encoding = 'LATIN1'", "default_transaction_read_only = on", "custom.name = 'x'";
@@ -267,7 +305,7 @@ foreach my $i (1 .. 6)
 {
 	push @holders, start_script($node, "SET SESSION AUTHORIZATION tenant;\nBEGIN;\n"
 		  . "SELECT count(idem_acquire('held ' || i, server => 'slow$i', lease => '$long')) FROM generate_series(1, $claims[$i - 1]) i;\n"
-		  . say_in_script("held $i") . halt_until('held') . "ROLLBACK;\n");
+		  . say_in_script("held $i") . halt_until("end $i") . "ROLLBACK;\n");
 	await_word("held $i");
 }
 await_request(key => "slow$_/held", to => 'lease', n => $claims[$_ - 1]) foreach 1 .. 6;
@@ -282,13 +320,13 @@ go_on('brief beaten');
 unlike(finish_script($brief), qr/ERROR/, '... and no claim is lost for them');
 fault(key => 'near/single', to => 'lease', do => 'hold', times => 0);
 push @holders, start_script($node, "SET SESSION AUTHORIZATION neighbour;\nBEGIN;\n"
-	  . "SELECT idem_acquire('single', server => 'near', lease => '3 s');\n" . halt_until('held') . "ROLLBACK;\n");
+	  . "SELECT idem_acquire('single', server => 'near', lease => '3 s');\n" . halt_until('end 7') . "ROLLBACK;\n");
 await_request(key => 'near/single', to => 'lease');
 $start = time();
 wait_until('a heartbeat gets no answer', sub { slurp_file($node->logfile) =~ /of server "near" cannot be written/ });
 cmp_ok(time() - $start, '<', 8, '... and is given up after a third of the lease');
 reset_proxy();
-go_on('held');
+go_on("end $_") foreach 1 .. 7;
 finish_script($_) foreach @holders;
 
 stop_without_crash($node);
