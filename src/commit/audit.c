@@ -439,6 +439,13 @@ compare_row(Audit *a, const EoOutboxRow *row)
 
 /* ----- both ----- */
 
+/* The key as it is shown: without our prefix, if it has that.  An action does not. */
+static const char *
+key_of(const Audit *a, const char *pk)
+{
+	return eo_record_key_text(a->store->layout, a->target.prefix, pk);
+}
+
 static EoAnswer *
 read_again(Audit *a, const char *pk)
 {
