@@ -649,16 +649,19 @@ CREATE VIEW @extschema@.exactonce_pending AS
 			AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 		WHERE NOT o.given_up),
 	-- For each line the row whose writes come first; no row waits for those of a life that goes on elsewhere.
-	first AS MATERIALIZED (
-		SELECT DISTINCT ON (i.item) i.item, h.digest, h.server, h.pk, h.trouble OPERATOR(pg_catalog.=) 3 AS refused
-		FROM here h CROSS JOIN LATERAL pg_catalog.unnest(h.items) i(item)
-		WHERE h.waits_for IS NULL OR pg_catalog.right(h.waits_for, 7) OPERATOR(pg_catalog.<>) ': alive'
-		ORDER BY i.item, h.write_number),
+	-- There is no join by lines, which a plan for few rows would make in a loop.
+	lines AS MATERIALIZED (
+		SELECT h.digest, i.item, pg_catalog.first_value(h.digest) OVER w AS first, pg_catalog.first_value(h.server) OVER w AS server,
+			pg_catalog.first_value(h.pk) OVER w AS pk, pg_catalog.first_value(h.trouble OPERATOR(pg_catalog.=) 3) OVER w AS refused,
+			pg_catalog.first_value(h.elsewhere) OVER w AS elsewhere
+		FROM (SELECT *, waits_for IS NOT NULL AND pg_catalog.right(waits_for, 7) OPERATOR(pg_catalog.=) ': alive' AS elsewhere
+			FROM here) h CROSS JOIN LATERAL pg_catalog.unnest(h.items) i(item)
+		WINDOW w AS (PARTITION BY i.item ORDER BY h.elsewhere, h.write_number)),
 	behind AS MATERIALIZED (
-		SELECT DISTINCT ON (h.digest) h.digest, f.server, f.pk, f.refused
-		FROM here h CROSS JOIN LATERAL pg_catalog.unnest(h.items) i(item)
-		JOIN first f ON f.item OPERATOR(pg_catalog.=) i.item AND f.digest OPERATOR(pg_catalog.<>) h.digest
-		ORDER BY h.digest, f.refused DESC)
+		SELECT DISTINCT ON (l.digest) l.digest, l.server, l.pk, l.refused
+		FROM lines l
+		WHERE l.first OPERATOR(pg_catalog.<>) l.digest AND NOT l.elsewhere
+		ORDER BY l.digest, l.refused DESC)
 	SELECT s.srvname AS server, h.dynamodb_table,
 		exactonce_internal.key_of_record(h.pk, h.server) AS key,
 		h.xid, h.created_at, pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) h.created_at AS age,
