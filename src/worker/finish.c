@@ -25,8 +25,7 @@
  * has its own share, so that a backlog, which makes full scans long, does not make the
  * worker wait for the short ones.
  *
- * As long as there is a backlog, the rows that slots tell of take only half of their
- * target's room.
+ * As long as there is a backlog, the rows that slots tell of take only half of their target's room.
  *
  *-------------------------------------------------------------------------
  */
@@ -64,6 +63,7 @@
 #include "worker/life_board.h"
 #include "worker/own_life.h"
 #include "worker/write_order.h"
+#include "worker/write_refusals.h"
 #include "worker/write_targets.h"
 
 /* A short scan ends when it has skipped so many rows whose targets have no room. */
@@ -688,7 +688,7 @@ take(EoWorkerJob *job, const EoAnswer *answer)
 static bool
 refused(EoWorkerJob *job, const EoAnswer *answer)
 {
-	if (!eo_write_order_refused(job, answer))
+	if (!eo_write_refusals_take(job, answer))
 		return false;
 	put_off_refused(job->token, REFUSED_WRITES_US);
 	return true;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * write_order.c
- *	  Rows of the outbox that have writes: their order, and what is refused.
+ *	  Rows of the outbox that have writes: their order.
  *
  * A row with writes is finished by one transaction of DynamoDB: its record becomes COMPLETED
  * on condition that it is COMMITTING, under the token of the row and with that number of
@@ -26,34 +26,31 @@
  * transactions are enabled, after an adoption, and if something is not known, a scan is made
  * instead.
  *
- * What DynamoDB refuses for good is not a failure of the target: the request was answered.
- * The reason goes into the row (finish_notes.c), and the row is tried again now and then.  An
- * earlier request may have made the writes, and its reply was lost: so the record is read
- * before a refusal counts (answer.c).  An answer that is not understood is no refusal, and
- * no failure of the target either.
+ * An owner of servers may have more rows than there is memory to put in order, and each scan does
+ * so again.  So of a tenant's rows, or of those of a server of superusers, the first ones are in
+ * order, with MAX_WRITES writes, and the rest is left out.  A row that is in order waits for
+ * those that are left out and come before it, where they might write to its items.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/twophase.h"
+#include "common/hashfn.h"
 #include "ledger/known_targets.h"
 #include "ledger/outbox.h"
 #include "lib/ilist.h"
+#include "lib/pairingheap.h"
 #include "nodes/pg_list.h"
 #include "records/record.h"
 #include "records/token.h"
 #include "server/answer.h"
-#include "server/error.h"
 #include "server/store.h"
 #include "server/store_record.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "wire/crypto.h"
-#include "wire/json.h"
-#include "wire/reply.h"
 #include "wire/status.h"
-#include "worker/finish_notes.h"
 #include "worker/jobs.h"
 #include "worker/life_board.h"
 #include "worker/write_order.h"
@@ -66,31 +63,77 @@
  */
 #define MAX_BYTES (64 * 1024 * 1024)
 
+/* So many writes are in order of a tenant, or of a server of superusers. */
+#define MAX_WRITES 30000
+
+/* Tables of a tenant are told apart by so many hashes. */
+#define TABLES 4096
+
+/* The rows that a tenant has made; those of superusers, by server. */
+typedef struct WriterKey
+{
+	Oid			tenant;			/* InvalidOid: superusers */
+	Oid			serverid;		/* InvalidOid: those of a tenant */
+} WriterKey;
+
+typedef struct WriterGroup
+{
+	WriterKey	key;
+	pairingheap *rows;			/* the last one first, while a scan begins */
+	int			writes;			/* of the rows that are in order */
+	int64		left_out;		/* number from which on rows are left out */
+} WriterGroup;
+
+/* The rows that are left out, and write to a table of a tenant, or by a server. */
+typedef struct LeftOutKey
+{
+	Oid			id;				/* of the tenant, or the server */
+	uint32		table;			/* its hash; TABLES: of a server */
+} LeftOutKey;
+
+typedef struct LeftOut
+{
+	LeftOutKey	key;
+	int64		number;			/* of the first one */
+} LeftOut;
+
 /* A row with writes, as the last scan found it. */
 typedef struct Row
 {
 	char		token[EO_TOKEN_LEN + 1];
 	uint8		digest[EO_DIGEST_LEN];
 	int64		number;
-	bool		elsewhere;		/* it is of a life that goes on elsewhere */
-	int			ahead;			/* items for which another row is first */
+	Oid			serverid;
+	WriterGroup *group;
+	pairingheap_node node;		/* in the group's, while a scan begins */
+	int			ahead;			/* items for which another row is first, and
+								 * one more if it waits for rows that are left
+								 * out */
 	int			nitems;
 	struct WrittenItem *items;	/* two for each write */
 } Row;
+
+/* An item as it is known to a tenant, or to a server. */
+typedef struct QueueKey
+{
+	Oid			tenant;			/* InvalidOid: superusers */
+	Oid			serverid;		/* InvalidOid: to a tenant */
+	uint8		item[EO_SHA256_LEN];	/* nobody finds two items with one */
+} QueueKey;
 
 /* An item that a row writes to. */
 typedef struct WrittenItem
 {
 	dlist_node	node;			/* in its queue */
-	uint8		queue[EO_SHA256_LEN];	/* its key */
+	QueueKey	queue;
+	uint32		table;			/* the hash of its table */
 	Row		   *row;			/* NULL: an item before it is in that queue */
 } WrittenItem;
 
 /* The rows that write to an item, the first one first. */
 typedef struct Queue
 {
-	uint8		id[EO_SHA256_LEN];	/* the key: nobody finds two items with
-									 * one */
+	QueueKey	key;
 	dlist_head	items;			/* WrittenItem */
 } Queue;
 
@@ -123,13 +166,15 @@ static struct
 	List	   *rows;			/* Row, by their numbers */
 	HTAB	   *places;			/* Place by token */
 	HTAB	   *queues;			/* Queue by item */
+	HTAB	   *groups;			/* WriterGroup */
+	HTAB	   *left_out;		/* LeftOut */
 	List	   *told;			/* Told: not read yet */
 	List	   *ready;			/* Row: first of all its items since */
 	uint32		adoptions;		/* the board's count at the last look */
 	bool		expected;		/* there may be rows with writes */
 	bool		in_order;		/* but for those of which slots will tell */
 	bool		again;			/* the scan has met some that are not in order */
-	bool		no_memory;		/* or for which there was no memory */
+	bool		no_room;		/* or for which there was no room */
 }			writes = {.expected = true};
 
 void
@@ -159,7 +204,7 @@ look_at_board(void)
 bool
 eo_write_order_wait(void)
 {
-	return writes.no_memory;
+	return writes.no_room;
 }
 
 bool
@@ -189,61 +234,174 @@ is_elsewhere(const EoOutboxRow *row)
 	return verdict.beats;
 }
 
-/* Add an item to a row, which comes into the queue of this name. */
+/* The hash of the table of an item: its line begins with tenant, region and table. */
+static uint32
+table_of(const char *line)
+{
+	const char *end = line;
+
+	for (int i = 0; i < 3; i++)
+		end += strcspn(end, " ") + 1;
+	return hash_bytes((const unsigned char *) line, (int) (end - line)) % TABLES;
+}
+
+static const char *
+next_line(const char *line)
+{
+	line += strcspn(line, "\n");
+	return line + (*line == '\n');
+}
+
+/* The group of a row: rows that write to items of one tenant are in one order. */
+static WriterKey
+group_of(const EoOutboxRow *row)
+{
+	WriterKey	key = {.tenant = (Oid) strtoul(row->writes.items, NULL, 10)};
+
+	if (!OidIsValid(key.tenant))
+		key.serverid = row->target.serverid;
+	return key;
+}
+
 static void
-add_item(Row *row, char *name)
+hash_item(const char *text, size_t len, uint8 *digest)
 {
 	static EoCrypto *crypto;
-	WrittenItem *item = &row->items[row->nitems++];
 
 	if (crypto == NULL)
 		crypto = eo_crypto_create();
-	if (crypto == NULL || eo_crypto_sha256(crypto, name, strlen(name), item->queue) != EO_OK)
+	if (crypto == NULL || eo_crypto_sha256(crypto, text, len, digest) != EO_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not compute SHA-256 of a key")));
-	item->row = row;
-	pfree(name);
 }
 
 /* A row and its items, not in order yet. */
 static Row *
-make_row(const EoOutboxRow *row)
+make_row(const EoOutboxRow *row, WriterGroup *group)
 {
-	MemoryContext old = MemoryContextSwitchTo(writes.order);
 	const char *line = row->writes.items;
-	Row		   *r = palloc0(sizeof(Row));
+	Row		   *r = MemoryContextAllocZero(writes.order, sizeof(Row));
 
 	strlcpy(r->token, row->token, sizeof(r->token));
 	memcpy(r->digest, row->digest, sizeof(r->digest));
 	r->number = row->writes.number;
-	r->items = palloc(sizeof(WrittenItem) * 2 * row->writes.n);
-	r->elsewhere = is_elsewhere(row);
-	for (int i = 0; i < row->writes.n && !r->elsewhere; i++)
+	r->serverid = row->target.serverid;
+	r->group = group;
+	r->items = MemoryContextAlloc(writes.order, sizeof(WrittenItem) * 2 * row->writes.n);
+	for (int i = 0; i < row->writes.n; i++)
 	{
-		int			len = (int) strcspn(line, "\n");
-		int			tenant_len = (int) strcspn(line, " ");
+		const char *item = line + strcspn(line, " ");
+		WrittenItem *w = &r->items[r->nitems];
 
-		add_item(r, pnstrdup(line, len));
-		add_item(r, psprintf("server %u%.*s", row->target.serverid, len - tenant_len,
-							 line + tenant_len));
-		line += len + (line[len] == '\n');
+		w->queue = (QueueKey)
+		{
+			.tenant = group->key.tenant
+		};
+		hash_item(item, strcspn(item, "\n"), w->queue.item);
+		w->table = table_of(line);
+		w->row = r;
+		w[1] = *w;
+		w[1].queue.tenant = InvalidOid;
+		w[1].queue.serverid = row->target.serverid;
+		r->nitems += 2;
+		line = next_line(line);
 	}
-	MemoryContextSwitchTo(old);
+	group->writes += row->writes.n;
 	return r;
+}
+
+static void
+free_row(Row *row)
+{
+	row->group->writes -= row->nitems / 2;
+	pfree(row->items);
+	pfree(row);
+}
+
+/* A row is left out that writes to a table of a tenant, or by a server (TABLES). */
+static void
+leave_out(Oid id, uint32 table, int64 number)
+{
+	LeftOutKey	key = {.id = id,.table = table};
+	bool		found;
+	LeftOut    *left = hash_search(writes.left_out, &key, HASH_ENTER, &found);
+
+	left->number = found ? Min(left->number, number) : number;
+}
+
+/* Leave out a row for which its group has no room. */
+static void
+leave_out_row(const EoOutboxRow *row, WriterGroup *group)
+{
+	const char *line = row->writes.items;
+
+	group->left_out = Min(group->left_out, row->writes.number);
+	leave_out(row->target.serverid, TABLES, row->writes.number);
+	for (int i = 0; i < row->writes.n; i++, line = next_line(line))
+		leave_out(group->key.tenant, table_of(line), row->writes.number);
+}
+
+/* Leave out the last rows of a group until it has room. */
+static void
+make_room(WriterGroup *group)
+{
+	while (group->writes > MAX_WRITES)
+	{
+		Row		   *last = pairingheap_container(Row, node, pairingheap_remove_first(group->rows));
+
+		group->left_out = last->number;
+		leave_out(last->serverid, TABLES, last->number);
+		for (int i = 0; i < last->nitems; i += 2)
+			leave_out(group->key.tenant, last->items[i].table, last->number);
+		free_row(last);
+	}
+}
+
+static int
+compare_in_group(const pairingheap_node * a, const pairingheap_node * b, void *arg)
+{
+	int64		x = pairingheap_const_container(Row, node, a)->number;
+	int64		y = pairingheap_const_container(Row, node, b)->number;
+
+	(void) arg;
+	return x < y ? -1 : x > y;
+}
+
+static WriterGroup *
+enter_group(const EoOutboxRow *row)
+{
+	WriterKey	key = group_of(row);
+	bool		found;
+	WriterGroup *group = hash_search(writes.groups, &key, HASH_ENTER, &found);
+	MemoryContext old;
+
+	if (found)
+		return group;
+	old = MemoryContextSwitchTo(writes.order);
+	group->rows = pairingheap_allocate(compare_in_group, NULL);
+	MemoryContextSwitchTo(old);
+	group->writes = 0;
+	group->left_out = INT64_MAX;
+	return group;
 }
 
 /* Note a row that a scan begins with. */
 static bool
 note_row(const EoOutboxRow *row)
 {
-	MemoryContext old;
+	WriterGroup *group;
 
-	if (row->writes.n == 0)
+	if (row->writes.n == 0 || is_elsewhere(row))
 		return true;
-	old = MemoryContextSwitchTo(writes.order);
-	writes.rows = lappend(writes.rows, make_row(row));
-	MemoryContextSwitchTo(old);
+	group = enter_group(row);
+	if (row->writes.number >= group->left_out)
+		leave_out_row(row, group);
+	else
+	{
+		pairingheap_add(group->rows, &make_row(row, group)->node);
+		make_room(group);
+	}
 	return true;
 }
 
@@ -256,12 +414,32 @@ compare(const ListCell *a, const ListCell *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
+/* All rows that were noted and not left out, by their numbers. */
+static void
+collect_rows(void)
+{
+	MemoryContext old = MemoryContextSwitchTo(writes.order);
+	HASH_SEQ_STATUS scan;
+	WriterGroup *group;
+
+	hash_seq_init(&scan, writes.groups);
+	while ((group = hash_seq_search(&scan)) != NULL)
+	{
+		while (!pairingheap_is_empty(group->rows))
+			writes.rows = lappend(writes.rows,
+								  pairingheap_container(Row, node,
+														pairingheap_remove_first(group->rows)));
+	}
+	list_sort(writes.rows, compare);
+	MemoryContextSwitchTo(old);
+}
+
 /* Append a row to the queue of an item.  Two of its writes may be about one item. */
 static void
 enqueue(WrittenItem *item)
 {
 	bool		found;
-	Queue	   *q = hash_search(writes.queues, item->queue, HASH_ENTER, &found);
+	Queue	   *q = hash_search(writes.queues, &item->queue, HASH_ENTER, &found);
 
 	if (!found)
 		dlist_init(&q->items);
@@ -274,12 +452,36 @@ enqueue(WrittenItem *item)
 	dlist_push_tail(&q->items, &item->node);
 }
 
+static bool
+is_any_left_out(Oid id, uint32 table, int64 before)
+{
+	LeftOutKey	key = {.id = id,.table = table};
+	const LeftOut *left = hash_search(writes.left_out, &key, HASH_FIND, NULL);
+
+	return left != NULL && left->number < before;
+}
+
+/*
+ * Is a row left out that may write to an item of this one, and comes before it?  Those of its own
+ * group come after it.
+ */
+static bool
+waits_for_left_out(const Row *row)
+{
+	bool		waits = is_any_left_out(row->serverid, TABLES, row->number);
+
+	for (int i = 0; i < row->nitems && !waits; i += 2)
+		waits = is_any_left_out(row->group->key.tenant, row->items[i].table, row->number);
+	return waits;
+}
+
 static void
 put_in_order(Row *row)
 {
 	Place	   *place = hash_search(writes.places, row->token, HASH_ENTER, NULL);
 
 	place->row = row;
+	row->ahead = waits_for_left_out(row);
 	for (int i = 0; i < row->nitems; i++)
 		enqueue(&row->items[i]);
 }
@@ -288,11 +490,13 @@ void
 eo_write_order_begin(void)
 {
 	HASHCTL		places = {.keysize = EO_TOKEN_LEN + 1,.entrysize = sizeof(Place)};
-	HASHCTL		queues = {.keysize = EO_SHA256_LEN,.entrysize = sizeof(Queue)};
+	HASHCTL		queues = {.keysize = sizeof(QueueKey),.entrysize = sizeof(Queue)};
+	HASHCTL		groups = {.keysize = sizeof(WriterKey),.entrysize = sizeof(WriterGroup)};
+	HASHCTL		left_out = {.keysize = sizeof(LeftOutKey),.entrysize = sizeof(LeftOut)};
 	ListCell   *cell;
 
 	look_at_board();
-	writes.again = writes.no_memory = false;
+	writes.again = writes.no_room = false;
 	if (!writes.expected)
 		return;
 	if (writes.order != NULL)
@@ -301,13 +505,17 @@ eo_write_order_begin(void)
 	writes.order = AllocSetContextCreate(TopMemoryContext, "exactonce order of writes",
 										 ALLOCSET_DEFAULT_SIZES);
 	writes.rows = NIL;
-	places.hcxt = queues.hcxt = writes.order;
+	places.hcxt = queues.hcxt = groups.hcxt = left_out.hcxt = writes.order;
 	writes.places = hash_create("exactonce rows with writes", 64, &places,
 								HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	writes.queues = hash_create("exactonce written items", 64, &queues,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	writes.groups = hash_create("exactonce groups of rows with writes", 16, &groups,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	writes.left_out = hash_create("exactonce rows left out", 16, &left_out,
+								  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	(void) eo_outbox_visit(0, note_row);
-	list_sort(writes.rows, compare);
+	collect_rows();
 	foreach(cell, writes.rows)
 		put_in_order(lfirst(cell));
 	writes.expected = writes.rows != NIL;
@@ -357,13 +565,22 @@ append(const EoOutboxRow *row)
 {
 	Row		   *r = find_row(row->token);
 
+	writes.expected = true;
 	/* A scan may have met it before its slot has told of it. */
 	if (r == NULL)
-		put_in_order(r = make_row(row));
-	writes.expected = true;
+	{
+		WriterGroup *group = enter_group(row);
+
+		if (group->left_out != INT64_MAX || group->writes + row->writes.n > MAX_WRITES)
+		{
+			leave_out_row(row, group);
+			return NULL;
+		}
+		put_in_order(r = make_row(row, group));
+	}
 	for (int i = 0; i < r->nitems; i++)
 	{
-		Queue	   *q = hash_search(writes.queues, r->items[i].queue, HASH_FIND, NULL);
+		Queue	   *q = hash_search(writes.queues, &r->items[i].queue, HASH_FIND, NULL);
 		const Row  *first = dlist_head_element(WrittenItem, node, &q->items)->row;
 
 		if (first != r)
@@ -411,13 +628,29 @@ has_room(const EoTarget *target)
 	return of_owner < share && t->write_bytes < (share - (of_owner - t->write_bytes)) / 2;
 }
 
+static bool
+is_left_out(const EoOutboxRow *row)
+{
+	WriterKey	key = group_of(row);
+	const WriterGroup *group = writes.order == NULL ? NULL :
+	hash_search(writes.groups, &key, HASH_FIND, NULL);
+
+	return group != NULL && row->writes.number >= group->left_out;
+}
+
 bool
 eo_write_order_may_go(const EoOutboxRow *row)
 {
 	const Row  *r = find_row(row->token);
 
-	if (r == NULL || (r->elsewhere && !is_elsewhere(row)))
+	if (r == NULL)
 	{
+		/* Its life goes on elsewhere, or was not known to do so. */
+		if (is_elsewhere(row))
+			return true;
+		if (is_left_out(row))
+			return false;
+
 		/*
 		 * Rows that come without slots must not be overtaken by those that
 		 * have some.
@@ -428,7 +661,7 @@ eo_write_order_may_go(const EoOutboxRow *row)
 	}
 	if (has_room(&row->target))
 		return r->ahead == 0;
-	writes.no_memory = true;
+	writes.no_room = true;
 	return false;
 }
 
@@ -439,14 +672,14 @@ eo_write_order_may_go(const EoOutboxRow *row)
 static void
 dequeue(WrittenItem *item)
 {
-	Queue	   *q = hash_search(writes.queues, item->queue, HASH_FIND, NULL);
+	Queue	   *q = hash_search(writes.queues, &item->queue, HASH_FIND, NULL);
 	bool		was_first = dlist_head_node(&q->items) == &item->node;
 	Row		   *first;
 
 	dlist_delete(&item->node);
 	if (dlist_is_empty(&q->items))
 	{
-		(void) hash_search(writes.queues, item->queue, HASH_REMOVE, NULL);
+		(void) hash_search(writes.queues, &item->queue, HASH_REMOVE, NULL);
 		return;
 	}
 	first = dlist_head_element(WrittenItem, node, &q->items)->row;
@@ -458,6 +691,7 @@ void
 eo_write_order_finished(const char *token)
 {
 	Row		   *row = find_row(token);
+	WriterGroup *group;
 	MemoryContext old;
 
 	if (row == NULL)
@@ -471,8 +705,10 @@ eo_write_order_finished(const char *token)
 	}
 	writes.ready = list_delete_ptr(writes.ready, row);
 	MemoryContextSwitchTo(old);
-	pfree(row->items);
-	pfree(row);
+	group = row->group;
+	free_row(row);
+	if (group->left_out != INT64_MAX)
+		writes.no_room = true;
 }
 
 bool
@@ -531,126 +767,4 @@ eo_write_order_prepare(EoWorkerJob *job, EoStore *store, EoVerb verb, const EoWr
 	eo_store_new_token(request_token);
 	return eo_store_record_plan_transaction(store, row->pk, verb, w, request_token,
 											row->writes.text, row->writes.n);
-}
-
-/* ----- what is refused ----- */
-
-/* The first write that was refused, from 1, if that is told; 0: it is not. */
-static int
-refused_item(const EoAnswer *answer, EoJsonValue **reason)
-{
-	const EoOutboxRow *row = ((const EoWorkerJob *) answer->user)->data;
-	size_t		n = eo_json_array_length(answer->reasons);
-
-	for (size_t i = 0; i < n; i++)
-	{
-		EoJsonValue *r = eo_json_array_get(answer->reasons, i);
-		size_t		len;
-		const char *code = eo_json_string(eo_json_get(r, "Code"), &len);
-
-		if (code == NULL || strcmp(code, "None") == 0)
-			continue;
-		*reason = r;
-		return n == (size_t) row->writes.n + 1 ? (int) i : 0;
-	}
-	return 0;
-}
-
-/*
- * Is the failure about this very request, and would another one like it fail, too?  Not if
- * an earlier attempt may still be applied: then the next answer tells.  A condition that was
- * false is that of the record, which was read and admits the write.
- */
-static bool
-is_for_good(const EoAnswer *answer, const char *code)
-{
-	if (answer->call.in_doubt)
-		return false;
-	switch (answer->error.status)
-	{
-		case EO_CANCELLED:
-			return strcmp(code, "ConditionalCheckFailed") != 0;
-		case EO_TOO_LARGE:
-		case EO_NO_TABLE:
-		case EO_REFUSED:
-			return true;
-		case EO_DENIED:
-			/* Other errors are about who signs, and so about all requests. */
-			return strcmp(code, "AccessDeniedException") == 0;
-		default:
-			return false;
-	}
-}
-
-/* Does a text of the writes' have this for a value? */
-static bool
-is_value(const char *writes, const char *word)
-{
-	char	   *text = psprintf("\"S\":\"%s\"", word);
-	char	   *number = psprintf("\"N\":\"%s\"", word);
-	bool		found = strstr(writes, text) != NULL || strstr(writes, number) != NULL;
-
-	pfree(text);
-	pfree(number);
-	return found;
-}
-
-/*
- * Leave out of a sentence of DynamoDB's what it quotes of the writes: each word that is a value,
- * and what follows a colon, if that is one.  (It says "... converted to a numeric value: 1O0".)
- */
-static void
-hide_values(char *sentence, const char *writes)
-{
-	static const char *const ends = " ,;:()[]{}'";
-
-	for (char *p = sentence; *p != '\0';)
-	{
-		size_t		len = strcspn(p, ends);
-		char	   *word = pnstrdup(p, len);
-
-		if (p > sentence + 1 && p[-1] == ' ' && p[-2] == ':' && is_value(writes, p))
-		{
-			memset(p, '.', strlen(p));
-			return;
-		}
-		if (len > 0 && is_value(writes, word))
-			memset(p, '.', len);
-		pfree(word);
-		p += len + (p[len] != '\0');
-	}
-}
-
-bool
-eo_write_order_refused(EoWorkerJob *job, const EoAnswer *answer)
-{
-	const EoOutboxRow *row = job->data;
-	MemoryContext old = MemoryContextSwitchTo(job->context);
-	EoError		error = answer->error;
-	EoJsonValue *reason = NULL;
-	int			item = refused_item(answer, &reason);
-	bool		for_good;
-	bool		ours;
-
-	if (reason != NULL)
-		eo_reply_read_reason(reason, &error);
-	if (reason != NULL && answer->call.client->tenant != 0)
-		eo_reply_keep_code(&error);
-	for_good = is_for_good(answer, error.code);
-
-	/*
-	 * An answer that is not understood is one all the same: the target is
-	 * well.  If the record cannot be read either, it is not.
-	 */
-	ours = row->writes.n > 0 && !answer->unexplained &&
-		(for_good || error.status == EO_CANCELLED || error.puzzling);
-	if (ours)
-	{
-		error.puzzling |= !for_good && !answer->call.in_doubt;
-		hide_values(error.message, row->writes.text);
-		eo_finish_note(row, for_good ? EO_TROUBLE_REFUSED : EO_TROUBLE_FAILS, true,
-					   eo_error_reason(&error), item);
-	}
-	MemoryContextSwitchTo(old);
-	return ours;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * write_order.h
- *	  Rows of the outbox that have writes: their order, and what is refused.
+ *	  Rows of the outbox that have writes: their order.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,14 +41,18 @@ extern bool eo_write_order_next_noted(EoOutboxRow *row, const char **behind);
 extern void eo_write_order_begin(void);
 
 /*
- * May a row have a job: is it the first of all its items, and is there memory for its writes?
+ * May a row have a job: is it in order, the first of all its items, and is there memory for its
+ * writes?
  */
 extern bool eo_write_order_may_go(const EoOutboxRow *row);
 
 /* Has the last scan met rows that it could not put in order, so that another one is needed? */
 extern bool eo_write_order_again(void);
 
-/* Has it left out rows because the writes of all jobs have taken so much memory? */
+/*
+ * Has it left out rows because the writes of all jobs have taken so much memory, or because too
+ * many were in order, of which few are left?
+ */
 extern bool eo_write_order_wait(void);
 
 /*
@@ -67,11 +71,5 @@ extern void eo_write_order_load(EoWorkerJob *job);
 /* Prepare the transaction that finishes the row of a job, and makes its writes. */
 extern EoAnswer *eo_write_order_prepare(EoWorkerJob *job, EoStore *store, EoVerb verb,
 										const EoWrite *w);
-
-/*
- * A call has failed.  Does that tell that the writes of the job are refused, and will be
- * refused again?  Then it is noted.
- */
-extern bool eo_write_order_refused(EoWorkerJob *job, const EoAnswer *answer);
 
 #endif							/* EO_WORKER_WRITE_ORDER_H */

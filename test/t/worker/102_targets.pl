@@ -106,5 +106,44 @@ release_held();
 settled($node);
 is(sql_of($node, 'SELECT count(*) FROM exactonce_pending'), 0, 'all of them are made');
 
+# ----- rows with writes that are left out of the order ------------------------------------------------
+
+# 303 of these have 29,997 writes, and the others wait for room.
+my $another = 'tap_targets_others';
+dynamodb(CreateTable => { TableName => $another, BillingMode => 'PAY_PER_REQUEST',
+	AttributeDefinitions => [ { AttributeName => 'id', AttributeType => 'S' } ], KeySchema => [ { AttributeName => 'id', KeyType => 'HASH' } ] });
+sql_of($node, "ALTER SERVER w2 OPTIONS (SET transact_tables '$business, $another')");
+
+sub put
+{
+	my ($key, $server, $name, $id) = @_;
+	sql_of($node, qq(SELECT idem_once('$key', server => '$server', writes => '[{"Put": {"TableName": "$name", "Item": {"id": "$id", "value": "$key"}}}]')));
+	return;
+}
+
+sub value_of
+{
+	my ($name, $id) = @_;
+	return dynamodb(GetItem => { TableName => $name, Key => { id => { S => $id } } })->{Item}{value}{S} // '';
+}
+
+fault(op => 'TransactWriteItems', key => 'w1/', do => 'answer', status => 400, code => 'AccessDeniedException', times => 0);
+sql_of($node, <<"SQL");
+SELECT count(idem_once('many ' || n, server => 'w1', writes => (
+	SELECT jsonb_agg(jsonb_build_object('Put', jsonb_build_object('TableName', '$business', 'Item', jsonb_build_object(
+		'id', CASE WHEN n = 305 AND i = 7 THEN 'last' ELSE concat('many ', n, ' ', i) END, 'value', 'many'))))
+	FROM generate_series(1, 99) i))) FROM generate_series(1, 306) n
+SQL
+put('tail', 'w1', $business, 'last');
+put('behind', 'w2', $business, 'last');
+wait_until('writes of one server are refused', sub { sql_of($node, "SELECT count(*) FROM $internal.outbox WHERE attempts > 0") >= 303 });
+put('beside', 'w2', $another, 'free');
+wait_until('those to another table are made', sub { value_of($another, 'free') eq 'beside' });
+is(sql_of($node, "SELECT count(*) FROM $internal.outbox WHERE attempts = 0"), 5, 'those for which there is no room are not tried, nor what may come after them');
+reset_proxy();
+settled($node);
+is(value_of($business, "many $_ 5"), 'many', "the writes of key $_ are made") foreach 1, 306;
+is(value_of($business, 'last'), 'behind', 'the last one comes last');
+
 stop_without_crash($node);
 done_testing();
