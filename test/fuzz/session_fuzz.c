@@ -161,9 +161,6 @@ condition_holds(const Sent *w)
 		case EO_FINISH:
 			return is_own(w) && item.state == EO_STATE_COMMITTING &&
 				(w->origin[0] == '\0' || strcmp(item.origin, w->origin) == 0);
-		case EO_FINISH_OTHER:
-			return is_own(w) && item.state == EO_STATE_COMMITTING &&
-				strcmp(item.origin, w->origin_last) == 0;
 		case EO_ABORT:
 		case EO_UNSEAL:
 			return is_own_run_or_sealed(w);
