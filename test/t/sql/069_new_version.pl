@@ -134,10 +134,13 @@ my %owner = map { $_ => record($table, "k$_")->{owner} } 1, 500, 900;
 install('1.1');
 is(version_check(), 'warning|the server runs version 1.0, and version 1.1 is installed', 'idem_check() says that another version is installed');
 is(said("SELECT outcome FROM idem_acquire('new session')"), 'acquired', 'a new session goes on with the old library');
+# An update would wait for the prepared transaction.
+local $ENV{PGOPTIONS} = '-c lock_timeout=30s';
 like(said('ALTER EXTENSION exactonce UPDATE'), qr/55000: cannot update exactonce to version 1\.1 while the server runs the library of version 1\.0.*restart/s,
 	'an update before the restart is refused');
 like(said("ALTER EXTENSION exactonce UPDATE TO '1.1'"), qr/55000: cannot update exactonce to version 1\.1/, 'and by its number');
 is(extension_version(), '1.0', 'and nothing was changed');
+delete $ENV{PGOPTIONS};
 $node->restart;
 like(said($_), $mismatch, "after the restart: $_")
   foreach "SELECT idem_acquire('k1')", "SELECT idem_once('new')", "SELECT idem_complete('kept', '1', token => '$kept')", "COMMIT PREPARED 'p'";
