@@ -40,6 +40,8 @@ static const char options[] = "qrBg";
 #define N_VARIANTS (1 << (sizeof(options) - 1))
 
 #define OWN_SEAL "#s = :M AND #o = :o"
+#define FINISH(more) \
+	"SET #c = #S, " more "#l = if_not_exists(#L, :a) + :n REMOVE #s, #b, #S, #T, #L"
 
 static const struct
 {
@@ -76,11 +78,11 @@ static const struct
 	 */
 	[EO_FINISH] = {
 		OWN_SEAL "[g? AND #g >= :g AND #g <= :H]",
-		"SET #c = #S, #l = if_not_exists(#L, :a) + :n REMOVE #s, #b, #S, #T, #L"
+		FINISH("")
 	},
 	[EO_FINISH_OTHER] = {
 		OWN_SEAL " AND #g = :H",
-		"SET #c = #S, #g = :g, #l = if_not_exists(#L, :a) + :n REMOVE #s, #b, #S, #T, #L"
+		FINISH("#g = :g, ")
 	},
 	[EO_ABORT] = {
 		OWN_SEAL "[g? AND #g = :g]",

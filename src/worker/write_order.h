@@ -51,7 +51,7 @@ extern bool eo_write_order_again(void);
 
 /*
  * Has it left out rows because the writes of all jobs have taken so much memory, or because too
- * many were in order, of which few are left?
+ * many were in order, of which some are made now?
  */
 extern bool eo_write_order_wait(void);
 
